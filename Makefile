@@ -9,7 +9,33 @@ BUILD ?= build/san
 SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
 	-fno-omit-frame-pointer
 endif
+# CROSS=aarch64-linux-gnu- builds for arm64, with the libraries of tools/sysroot, or
+# SYSROOT's; SYSROOT= takes those that this machine has (dpkg --add-architecture).
+ifdef CROSS
+BUILD ?= build/$(firstword $(subst -, ,$(CROSS)))
+ifeq ($(origin SYSROOT),undefined)
+SYSROOT := $(shell tools/sysroot $(patsubst aarch64,arm64,$(firstword $(subst -, ,$(CROSS)))))
+ifeq ($(SYSROOT),)
+$(error no libraries to build for $(CROSS:-=): tools/sysroot says why)
+endif
+export SYSROOT
+endif
+cross_tool = $(notdir $(firstword $(shell command -v $(CROSS)$(1) $(CROSS)$(1)-14 $(CROSS)$(1)-12)) \
+	$(CROSS)$(1))
+with_sysroot = $(1)$(if $(SYSROOT),$(if $(findstring --sysroot,$(1)),, --sysroot=$(SYSROOT)))
+override CC := $(call with_sysroot,$(if $(filter default,$(origin CC)),$(firstword $(call \
+	cross_tool,gcc)),$(CC)))
+override CXX := $(call with_sysroot,$(if $(filter default,$(origin CXX)),$(firstword $(call \
+	cross_tool,g++)),$(CXX)))
+AR := $(CROSS)ar
+OBJCOPY := $(CROSS)objcopy
+STRIP := $(CROSS)strip
+endif
 BUILD ?= build
+OBJCOPY ?= objcopy
+STRIP ?= strip
+# What is built for, by the compiler: x86_64, aarch64.
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 Q := $(if $(V),,@)
@@ -32,7 +58,7 @@ endif
 
 $(HAVE_MK): tools/probe $(wildcard /var/lib/dpkg/status)
 	@mkdir -p $(@D)
-	@CC="$(CC)" WITHOUT="$(WITHOUT)" tools/probe >$@.tmp
+	@CC="$(CC)" WITHOUT="$(WITHOUT)" SYSROOT="$(SYSROOT)" MACHINE="$(MACHINE)" tools/probe >$@.tmp
 	@grep -q '^HAVE :=.*ELF' $@.tmp || { rm -f $@ $@.tmp; \
 		echo "libelf is missing and nothing works without it: tools/deps install build" >&2; exit 1; }
 	@mv $@.tmp $@
@@ -61,6 +87,9 @@ LIB_C := $(wildcard $(addsuffix /*.c,$(filter-out $(if $(call with,IPT),,%/libip
 DECODE_C := $(LIB_C) $(wildcard decode/*.c $(addsuffix /*.c,$(filter-out decode/lib,$(wildcard decode/*))))
 QEMU_C := $(wildcard capture/qemu/*.c)
 CAPTURE_C := $(wildcard capture/*.c $(addsuffix /*.c,$(filter-out capture/qemu,$(wildcard capture/*))))
+# The back ends that run x86-64 code on the CPU itself.
+X86_C := capture/native/% capture/soft/step%
+CAPTURE_C := $(filter-out $(if $(filter x86_64,$(MACHINE)),capture/soft/no_step.c,$(X86_C)),$(CAPTURE_C))
 SHARED := $(call obj,$(SHARED_C))
 CAPTURE := $(call obj,$(CAPTURE_C))
 DECODE := $(call obj,$(DECODE_C))
@@ -134,7 +163,6 @@ $(BUILD)/libauxdecode.a: $(LIB_O) $(LIB_MAP)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/lib/auxdecode.o
 $(BUILD)/libauxdecode.pc: decode/lib/api/libauxdecode.pc.in $(HAVE_MK) Makefile
 	$(Q)sed 's,@VERSION@,$(LIB_VERSION),; s,@LIBS@,$(strip $(DECODE_LIBS)),' $< >$@
-OBJCOPY ?= objcopy
 
 # Archives, so that a test or tool links only what it calls.
 $(BUILD)/libcapture.a: $(filter-out %/auxcap.o,$(CAPTURE))
@@ -248,7 +276,7 @@ ENV = BUILD="$(BUILD)" SAN="$(SAN)" V="$(V)" CC="$(CC)"
 
 .PHONY: check check-quick check-kernel check-newest golden demo bench bench-kernel lint cover deps
 deps:
-	$(Q)tools/deps install build run test
+	$(Q)tools/deps install build run test cross
 .PHONY: deps-guest
 deps-guest:
 	$(Q)tools/deps install guest
@@ -392,6 +420,7 @@ help:
 	@echo 'make install DESTDIR= PREFIX=/usr/local; make uninstall; make clean'
 	@echo
 	@echo 'V=1 shows commands; SAN=1 builds with ASan and UBSan into build/san;'
+	@echo 'CROSS=aarch64-linux-gnu- builds for arm64 into build/aarch64;'
 	@echo 'CC=clang; WERROR=1; BUILD=dir; WITHOUT="IPT CAPSTONE" leaves libraries out;'
 	@echo 'FULL=1 make check: the whole matrix of recordings.'
 

@@ -7,7 +7,7 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 BUILD=${BUILD:-build}
 auxcap=$BUILD/auxcap
-auxdecode=$BUILD/auxdecode
+auxdecode=${AUXDECODE:-$BUILD/auxdecode}
 truthcmp=$BUILD/truthcmp
 programs=$BUILD/tests/programs
 corpus=${AUXKIT_CORPUS:-../shared/corpus}

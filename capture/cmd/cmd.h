@@ -111,6 +111,7 @@ struct doctor_line {
 
 struct doctor_env {
 	const char *proc, *sys;		/* mount points */
+	const char *modules;		/* the kernel's own are in modules/RELEASE */
 	const char *path;		/* to find programs; NULL: none */
 	const char *cwd;
 	const char *helper;		/* auxkit-qemu.so, NULL: not there */

@@ -240,6 +240,7 @@ int cmd_doctor(void)
 	struct utsname u = { 0 };
 	struct doctor_env env = {
 		.proc = "/proc", .sys = "/sys", .cwd = ".",
+		.modules = "/lib/modules",
 		.path = getenv("PATH"), .debuginfod = getenv("DEBUGINFOD_URLS"),
 		.helper = find_helper(helper, sizeof(helper)),
 		.open = open_event, .close = close,
@@ -295,25 +296,26 @@ static bool find_program(const char *path, const char *name)
 	return false;
 }
 
-/* True: the fast way works. It needs both qemu-user and our helper object. */
-static bool check_emulate(struct doctor *d)
+/* True: emulation works. It needs both qemu-user and our helper object. without:
+ * what is left where it does not. */
+static bool check_emulate(struct doctor *d, const char *source, const char *name,
+			  const char *without)
 {
-	bool qemu = find_program(d->env->path, "qemu-x86_64");
+	bool qemu = find_program(d->env->path, name);
 
 	if (qemu && d->env->helper) {
-		doctor_say(d, DOCTOR_OK, "soft_pt", "",
-			   "qemu-x86_64 is there: -e soft_pt//u works without "
-			   "trace hardware and without permission");
+		doctor_say(d, DOCTOR_OK, source, "",
+			   "%s is there: -e %s//u works without "
+			   "trace hardware and without permission", name, source);
 		return true;
 	}
-	doctor_say(d, DOCTOR_LIMITED, "soft_pt", qemu ?
+	doctor_say(d, *without ? DOCTOR_LIMITED : DOCTOR_NO, source, qemu ?
 		   "install auxkit whole: make install, or run auxcap where "
 		   "it was built" :
 		   "sudo apt install qemu-user (Debian, Ubuntu), sudo dnf "
 		   "install qemu-user (Fedora)",
-		   "%s: no emulation, only soft_pt/step/u, which is slower",
-		   qemu ? "auxkit-qemu.so is missing" :
-		   "qemu-x86_64 is not installed");
+		   "%s%s: no emulation%s", qemu ? "auxkit-qemu.so" : name,
+		   qemu ? " is missing" : " is not installed", without);
 	return false;
 }
 
@@ -345,19 +347,27 @@ static bool check_step(struct doctor *d)
 	return false;
 }
 
-/* The software source follows instructions of the machine it runs on. */
+/* The software source for this machine's own programs. */
 static void doctor_check_soft(struct doctor *d)
 {
 	bool emulate, step;
 
-	if (strcmp(d->env->machine, "x86_64")) {
-		doctor_say(d, DOCTOR_NO, "soft_pt", "",
-			   "soft_pt follows x86-64 programs on x86-64; this "
-			   "is %s", d->env->machine);
-		doctor_missing(d, "soft_pt: not on %s", d->env->machine);
+	if (d->arm64) {
+		if (check_emulate(d, "soft_etm", "qemu-aarch64", ""))
+			doctor_works(d, "-e soft_etm//u");
+		else
+			doctor_missing(d, "soft_etm: no qemu-aarch64 with our plugin");
 		return;
 	}
-	emulate = check_emulate(d);
+	if (strcmp(d->env->machine, "x86_64")) {
+		doctor_say(d, DOCTOR_NO, "soft_pt", "",
+			   "soft_pt follows x86-64 programs, soft_etm those of arm64; "
+			   "this is %s", d->env->machine);
+		doctor_missing(d, "soft_pt, soft_etm: not on %s", d->env->machine);
+		return;
+	}
+	emulate = check_emulate(d, "soft_pt", "qemu-x86_64",
+				", only soft_pt/step/u, which is slower");
 	step = check_step(d);
 	if (emulate)
 		doctor_works(d, "-e soft_pt//u");
@@ -573,6 +583,67 @@ static void describe_pt(const struct pmu *pmu, char *buf, size_t len)
 		 pmu->n_addr_filters);
 }
 
+/* CoreSight's drivers that Linux has as modules of their own; the last two are the
+ * sinks, where trace goes to memory. */
+static const char *const etm_modules[] = {
+	"coresight", "coresight-etm4x", "coresight-funnel", "coresight-replicator",
+	"coresight-tmc", "coresight-trbe",
+};
+#define N_ETM_MODULES (sizeof(etm_modules) / sizeof(*etm_modules))
+
+/* Adds 1 << i to *found for each of etm_modules that a list of the kernel's modules
+ * names. False: there is no list. */
+static bool read_modules(const struct doctor *d, const char *list, unsigned *found)
+{
+	char path[1024], name[64], *line = NULL;
+	size_t room = 0, i;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s/%s", d->env->modules, d->env->release, list);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (getline(&line, &room, f) > 0) {
+		line[strcspn(line, ":\n")] = '\0';
+		for (i = 0; i < N_ETM_MODULES; i++) {
+			snprintf(name, sizeof(name), "/%s.ko", etm_modules[i]);
+			if (strstr(line, name))
+				*found |= 1u << i;
+		}
+	}
+	free(line);
+	fclose(f);
+	return true;
+}
+
+/* How this kernel's drivers are loaded, those that it has; where that cannot be seen,
+ * those that it could have. */
+static void etm_fix(const struct doctor *d, char *buf, size_t len)
+{
+	unsigned found = 0, builtin = 0, all = (1u << N_ETM_MODULES) - 1;
+	size_t i, used;
+
+	if (!read_modules(d, "modules.dep", &found))
+		found = all;
+	else
+		read_modules(d, "modules.builtin", &builtin);
+	if (!found && !builtin) {
+		snprintf(buf, len, "a kernel with CONFIG_CORESIGHT: this one has none "
+			 "of its modules");
+		return;
+	}
+	used = (size_t)snprintf(buf, len, "%s", found ? "sudo modprobe -a" : "");
+	for (i = 0; i < N_ETM_MODULES && used < len; i++)
+		if (found & 1u << i)
+			used += (size_t)snprintf(buf + used, len - used, " %s",
+						 etm_modules[i]);
+	if (used < len && !((found | builtin) & 1u << (N_ETM_MODULES - 2)))
+		snprintf(buf + used, len - used, "%sthis kernel has no coresight-tmc: "
+			 "its only sink is %s", found ? "; " : "",
+			 (found | builtin) & 1u << (N_ETM_MODULES - 1) ?
+			 "TRBE, on CPUs that have one" : "none");
+}
+
 /* Without a sink the kernel has nowhere to put the trace. */
 static void describe_etm(struct doctor *d, char *buf, size_t len)
 {
@@ -594,7 +665,7 @@ static void check_pmu(struct doctor *d, const struct pmu *pmu,
 	struct perf_event_attr attr;
 	struct aux_diag diag = { 0 };
 	int err = try_open(d, pmu, &attr);
-	char more[256] = "";
+	char more[256] = "", fix[400] = "";
 
 	if (!strcmp(pmu->name, "intel_pt"))
 		describe_pt(pmu, more, sizeof(more));
@@ -606,10 +677,9 @@ static void check_pmu(struct doctor *d, const struct pmu *pmu,
 		doctor_missing(d, "%s: it is there but refused", pmu->name);
 		return;
 	}
-	doctor_say(d, strstr(more, "no sink") ? DOCTOR_LIMITED : DOCTOR_OK,
-		   pmu->name, strstr(more, "no sink") ?
-		   "sudo modprobe -a coresight-tmc coresight-tpiu "
-		   "coresight-etm4x" : "",
+	if (strstr(more, "no sink"))
+		etm_fix(d, fix, sizeof(fix));
+	doctor_say(d, *fix ? DOCTOR_LIMITED : DOCTOR_OK, pmu->name, fix,
 		   "%s can be recorded%s%s", pmu->name,
 		   ops == &auxpmu_raw ? " (raw bytes)" : "", more);
 	snprintf(more, sizeof(more), "-e %s//u", pmu->name);
@@ -651,15 +721,13 @@ static void expect_pt(struct doctor *d)
 static void expect_etm(struct doctor *d)
 {
 	bool module = doctor_exists(d->env->sys, "module/coresight");
+	char load[300], fix[400];
 
-	doctor_say(d, DOCTOR_NO, "cs_etm", module ?
-		   "the firmware (device tree, ACPI) has to describe the "
-		   "trace units; sudo modprobe -a coresight-etm4x "
-		   "coresight-tmc" :
-		   "sudo modprobe -a coresight coresight-etm4x coresight-tmc "
-		   "coresight-funnel coresight-replicator",
-		   "no such PMU (%s)", module ? "no trace unit was found" :
-		   "the CoreSight driver is not loaded");
+	etm_fix(d, load, sizeof(load));
+	snprintf(fix, sizeof(fix), "%s%s", module ? "the firmware (device tree, ACPI) has "
+		 "to describe the trace units; " : "", load);
+	doctor_say(d, DOCTOR_NO, "cs_etm", fix, "no such PMU (%s)",
+		   module ? "no trace unit was found" : "the CoreSight driver is not loaded");
 	doctor_missing(d, "cs_etm: no such PMU");
 }
 

@@ -448,6 +448,16 @@ static const struct source_ops *find_software(const struct cmd_options *o)
 	return ops;
 }
 
+/* What this machine's own programs are traced with where no PMU can. */
+#ifdef __aarch64__
+#define SOFT_DEFAULT "soft_etm"
+#define STEP_TRACES ""
+#else
+#define SOFT_DEFAULT "soft_pt"
+#define STEP_TRACES "-e soft_pt/step/u traces what runs already, but slows it down to " \
+	"some ten thousand instructions a second; "
+#endif
+
 /* The best source of this machine, for user code. */
 /* A PMU in sysfs need not be one that we may open; then the message of the
  * kernel source says so, which is better than a recording of another kind. */
@@ -463,7 +473,7 @@ static const char *default_event(void)
 		if (!access(path, F_OK))
 			return events[i];
 	}
-	return "soft_pt//u";
+	return SOFT_DEFAULT "//u";
 }
 
 bool cmd_helper_dir(char dir[CMD_HELPER_DIR_MAX])
@@ -760,15 +770,13 @@ static int record_software(struct recording *rec, struct source_job *job,
 
 	if (attach && by_default)
 		return cmd_usage("%s: no PMU of this machine has an AUX area to "
-				 "take by default. -e soft_pt/step/u traces what "
-				 "runs already, but slows it down to some ten "
-				 "thousand instructions a second; -e cpu-clock "
-				 "samples it", target.pids ? "-p" : "-t");
+				 "take by default. " STEP_TRACES
+				 "-e cpu-clock samples it", target.pids ? "-p" : "-t");
 	if (o->kernel_option)
 		return usage(&diag, o->kernel_option, by_default ?
 			     "needs an event of the kernel (-e), and no PMU of "
 			     "this machine has an AUX area to take by default" :
-			     "needs an event of the kernel, not soft_pt");
+			     "needs an event of the kernel, not " SOFT_DEFAULT);
 	if (o->n_words > 1)
 		return usage(&diag, rec->ops->name,
 			     "must be the only event (-e)");

@@ -187,6 +187,23 @@ static int read_pages(struct scan *l, int fd, uint64_t i, uint64_t n)
 	return 0;
 }
 
+/* Whether [i, i + n) were ever touched, of which pagemap tells in the kernel's pages:
+ * each has as many of ours as fit. All, where that cannot be read. */
+static void read_flags(const struct scan *l, int map, uint64_t i, uint64_t n,
+		       uint64_t flags[N_PAGES])
+{
+	uint64_t size = l->s->config.page, addr = l->r->addr + i * CODE_PAGE;
+	uint64_t first = addr / size, k;
+	uint64_t bytes = ((addr + n * CODE_PAGE - 1) / size + 1 - first) * 8;
+
+	if (map < 0 || pread(map, flags, bytes, (off_t)(first * 8)) != (ssize_t)bytes) {
+		memset(flags, 0xff, n * sizeof(*flags));
+		return;
+	}
+	for (k = n; k--;)	/* from behind: none is taken after it was replaced */
+		flags[k] = flags[(addr + k * CODE_PAGE) / size - first];
+}
+
 /* Reads the pages that were ever touched: nothing can have run in the others,
  * and runtimes reserve gigabytes. Without pagemap (map < 0) all are read. */
 static int read_touched(struct scan *l, int fd, int map)
@@ -197,10 +214,8 @@ static int read_touched(struct scan *l, int fd, int map)
 
 	while (i < n_all && !ret && !l->r->gone) {
 		uint64_t n = n_all - i < N_PAGES ? n_all - i : N_PAGES, k = 0;
-		off_t at = (off_t)((l->r->addr / CODE_PAGE + i) * 8);
 
-		if (map < 0 || pread(map, flags, n * 8, at) != (ssize_t)(n * 8))
-			memset(flags, 0xff, sizeof(flags));
+		read_flags(l, map, i, n, flags);
 		while (k < n && !ret) {
 			uint64_t from = k;
 
@@ -269,6 +284,8 @@ int codesave_new(struct codesave **sp, const struct codesave_config *config)
 		s->config.proc = "/proc";
 	if (!s->config.limit)
 		s->config.limit = CODESAVE_LIMIT;
+	if (s->config.page < CODE_PAGE)
+		s->config.page = (uint32_t)sysconf(_SC_PAGESIZE);
 	s->pause_ms = PAUSE_MIN_MS;
 	pthread_mutex_init(&s->queue.lock, NULL);
 	pthread_mutex_init(&s->scan_lock, NULL);

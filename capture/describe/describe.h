@@ -73,6 +73,7 @@ struct codesave_config {
 	uint64_t limit;		/* bytes of processes per file; 0: CODESAVE_LIMIT */
 	bool kernel;		/* also what KSYMBOL records announce: BPF, ftrace */
 	uint32_t self;		/* a process to ignore: auxcap's own */
+	uint32_t page;		/* bytes of a page of the kernel; 0: this one's */
 };
 #define CODESAVE_LIMIT ((uint64_t)256 << 20)
 

@@ -322,13 +322,19 @@ struct hook {
 	bool done;
 };
 
+/* A slot of the table, filled at once or with the first call. */
+#ifdef __aarch64__
+#define IS_SLOT(type) ((type) == R_AARCH64_GLOB_DAT || (type) == R_AARCH64_JUMP_SLOT)
+#else
+#define IS_SLOT(type) ((type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_JUMP_SLOT)
+#endif
+
 /* The table is read-only when qemu was linked with -z relro. */
 static void patch_slot(void **slot, struct hook *h)
 {
-	uintptr_t page = (uintptr_t)slot & -4096ul;
+	uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE);
 
-	if (mprotect((void *)page, 8192, PROT_READ | PROT_WRITE) &&
-	    mprotect((void *)page, 4096, PROT_READ | PROT_WRITE))
+	if (mprotect((void *)((uintptr_t)slot & -size), size, PROT_READ | PROT_WRITE))
 		return;
 	memcpy(h->old, slot, sizeof(*slot));
 	*slot = h->with;
@@ -343,7 +349,7 @@ static void patch_table(const struct link_map *map, const Elf64_Rela *rela,
 		uint32_t type = ELF64_R_TYPE(rela[i].r_info);
 		const char *name = str + sym[ELF64_R_SYM(rela[i].r_info)].st_name;
 
-		if (type != R_X86_64_GLOB_DAT && type != R_X86_64_JUMP_SLOT)
+		if (!IS_SLOT(type))
 			continue;
 		for (size_t k = 0; k < n_hooks; k++)
 			if (!strcmp(name, hooks[k].name))

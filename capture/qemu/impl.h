@@ -214,7 +214,7 @@ void qp_unmapped(uint64_t addr, uint64_t len);
  * would. */
 void qp_mapped(uint64_t addr);
 
-/* trampolines, written in assembly: they add %rbp as third argument */
+/* trampolines, written in assembly: they add CPUArchState as third argument */
 __attribute__((visibility("hidden")))
 void qp_exec_block(unsigned int cpu, void *id);
 void qp_exec_rep(unsigned int cpu, void *id);

@@ -313,8 +313,8 @@ HIDDEN struct qp_proc qp = {
 
 static struct shm_ring no_ring;	/* cur == limit: always the slow path */
 
-/* initial-exec: one load of the offset and one from %fs, no call; the assembly
- * below knows this model. An object loaded by dlopen has room for a few
+/* initial-exec: one load of the offset and one from the thread's pointer, no call;
+ * the assembly below knows this model. An object loaded by dlopen has room for a few
  * such. */
 #define INITIAL_EXEC __attribute__((tls_model("initial-exec"), visibility("hidden")))
 INITIAL_EXEC __thread struct qp_thread qp_self;
@@ -328,11 +328,39 @@ HIDDEN void qp_insn_rep(unsigned int cpu, uint64_t ip, uint64_t *env);
 
 /*
  * append(ring, value): cur at 0 and limit at 8 of struct shm_ring. The value is
- * the callback's second argument. Stored first, then cur moves: x86 keeps that
- * order (shm.h). In assembly because qemu's generated code keeps CPUArchState
- * in %rbp, which C cannot name, and the slow path needs it as third argument.
- * Only %rax and %rcx are changed, besides what the C function changes.
+ * the callback's second argument. Stored first, then cur moves, in an order that
+ * others see (shm.h): x86 keeps it, Arm is told to by stlr. In assembly because
+ * qemu's generated code keeps CPUArchState in a register (%rbp, x19: its
+ * TCG_AREG0), which C cannot name, and the slow path needs it as third
+ * argument. Nothing is changed that a C function would have to keep.
  */
+#ifdef __aarch64__
+#define TRAMPOLINE(name, ring, store, size, slow)	\
+	".globl " name "\n.hidden " name "\n"		\
+	".type " name ", %function\n.p2align 4\n"	\
+	name ":\n"					\
+	"hint #34\n" /* bti c */			\
+	"mrs x2, tpidr_el0\n"				\
+	"adrp x3, :gottprel:" ring "\n"			\
+	"ldr x3, [x3, #:gottprel_lo12:" ring "]\n"	\
+	"ldr x2, [x2, x3]\n"				\
+	"ldp x3, x4, [x2]\n"				\
+	"cmp x3, x4\n"					\
+	"b.hs 1f\n"					\
+	store ", [x3], #" size "\n"			\
+	"stlr x3, [x2]\n"				\
+	"ret\n"						\
+	"1: mov x2, x19\n"				\
+	"b " slow "\n"
+
+#define JUMP(name, target)				\
+	".globl " name "\n.hidden " name "\n"		\
+	".type " name ", %function\n" name ":\n"	\
+	"hint #34\nmov x2, x19\nb " target "\n"
+
+#define STORE32 "str w1"
+#define STORE64 "str x1"
+#else
 #define TRAMPOLINE(name, ring, store, size, slow)	\
 	".globl " name "\n.hidden " name "\n"		\
 	".type " name ", @function\n.p2align 4\n"	\
@@ -354,9 +382,13 @@ HIDDEN void qp_insn_rep(unsigned int cpu, uint64_t ip, uint64_t *env);
 	".type " name ", @function\n" name ":\n"	\
 	"movq %rbp, %rdx\njmp " target "\n"
 
+#define STORE32 "movl %esi"
+#define STORE64 "movq %rsi"
+#endif
+
 __asm__(".text\n"
-	TRAMPOLINE("qp_exec_block", "qp_ring", "movl %esi", "4", "qp_block_slow")
-	TRAMPOLINE("qp_exec_insn", "qp_truth", "movq %rsi", "8", "qp_insn_slow")
+	TRAMPOLINE("qp_exec_block", "qp_ring", STORE32, "4", "qp_block_slow")
+	TRAMPOLINE("qp_exec_insn", "qp_truth", STORE64, "8", "qp_insn_slow")
 	JUMP("qp_exec_rep", "qp_block_rep")
 	JUMP("qp_exec_rep_insn", "qp_insn_rep"));
 

@@ -33,8 +33,10 @@ static void futex_wake(_Atomic uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+/* The fence: either it sees what we stored, or we see that it sleeps. */
 static void wake_consumer(void)
 {
+	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load(&qp.header->sleeping))
 		return;
 	atomic_fetch_add(&qp.header->wake, 1);
@@ -78,6 +80,18 @@ static void wait_freed(struct shm_ring *r, uint64_t head)
 	atomic_store(&r->waiting, 0);
 }
 
+/* cur, base and lap are about to change together; see shm.h. */
+static void begin_move(struct shm_ring *r)
+{
+	atomic_fetch_add(&r->seq, 1);
+	atomic_thread_fence(memory_order_release);
+}
+
+static void end_move(struct shm_ring *r)
+{
+	atomic_fetch_add_explicit(&r->seq, 1, memory_order_release);
+}
+
 /*
  * Moves limit on, wrapping the ring and waiting for the consumer as needed.
  * Called from qemu's generated code in mid-block, so errno is preserved.
@@ -89,10 +103,10 @@ static void qp_ring_room(struct shm_ring *r)
 	int err = errno;
 
 	if (r->cur == r->base + SHM_RING_BYTES) {
-		atomic_fetch_add(&r->seq, 1);
+		begin_move(r);
 		atomic_fetch_add(&r->lap, SHM_RING_BYTES);
-		r->cur = r->base;
-		atomic_fetch_add(&r->seq, 1);
+		__atomic_store_n(&r->cur, r->base, __ATOMIC_RELAXED);
+		end_move(r);
 	}
 	head = r->lap + (r->cur - r->base);
 	while ((used = head - atomic_load(&r->tail)) >= SHM_RING_BYTES) {
@@ -173,11 +187,13 @@ uint32_t qp_ring_last(const struct shm_ring *r)
  */
 void qp_ring_attach(struct shm_ring *r, char *data)
 {
-	atomic_fetch_add(&r->seq, 1);
-	r->cur = r->cur - r->base + (uintptr_t)data;
-	r->base = (uintptr_t)data;
-	r->limit = 0;
-	atomic_fetch_add(&r->seq, 1);
+	uint64_t at = r->cur - r->base;
+
+	begin_move(r);
+	__atomic_store_n(&r->cur, (uintptr_t)data + at, __ATOMIC_RELAXED);
+	__atomic_store_n(&r->base, (uintptr_t)data, __ATOMIC_RELAXED);
+	__atomic_store_n(&r->limit, 0, __ATOMIC_RELAXED);
+	end_move(r);
 }
 
 /* mmap, not malloc: sparse tables of maximal size, of which only touched pages

@@ -25,11 +25,27 @@
  * then what they ran before the change precedes it in the recording, too.
  *
  * Store order. A producer stores an entry, then moves cur past it; the consumer
- * loads cur, then the entries below it. x86 hosts keep stores in program order,
- * and loads too (Intel SDM volume 3, "Memory Ordering"), which the assembly in
- * plugin.c relies on: its two stores are plain. A host with weaker ordering
- * would need a store-release of cur there (stlr on Arm); the C code on both
- * sides says release and acquire already.
+ * loads cur, then the entries below it:
+ *
+ *	producer: qp_put32(), plugin.c	consumer: emu_ring_head()
+ *	(A) store entry			(C) load cur, acquire
+ *	(B) store cur, release		    load entry
+ *
+ * B pairs with C. The assembly in plugin.c does the same: x86 keeps stores in
+ * program order, and loads too (Intel SDM volume 3, "Memory Ordering"), so there
+ * both stores are plain; Arm does not, there B is stlr (Arm ARM, B2.3).
+ *
+ * Where the ring turns over cur, base and lap change together, under seq:
+ *
+ *	producer: qp_ring_room()	consumer: emu_ring_head()
+ *	    store seq, odd		    load seq
+ *	(D) release fence		    load lap, cur, base, each acquire
+ *	    store lap, cur, base	(F) load seq: as before?
+ *	(E) store seq, even, release
+ *
+ * A consumer that read one of the new values has D before F, and finds seq odd or
+ * moved on. Room goes the other way: the consumer stores tail, sequentially
+ * consistent, after its loads of what that frees, and the producer loads it so.
  *
  * Who is alive. The consumer holds a write lock (fcntl F_SETLK) on the memfd's
  * first byte as long as it lives; producers test it. It tests theirs by pidfd.

@@ -74,12 +74,7 @@ static int note(struct emu *e, int err)
  * The position up to which r is filled, at most a ring past its tail. Read as a
  * sequence lock (seq), because lap and cur change together when the ring wraps;
  * a producer that was killed in between leaves seq odd for good, and its last
- * entries are then given up.
- *
- * producer			consumer
- *   store entry		  load cur
- *   store cur			  load entries
- *   (x86: in that order)	  store tail: they may be overwritten
+ * entries are then given up. What pairs with what is drawn in shm.h.
  */
 uint64_t emu_ring_head(struct emu *e, struct shm_ring *r)
 {
@@ -90,7 +85,7 @@ uint64_t emu_ring_head(struct emu *e, struct shm_ring *r)
 
 		lap = atomic_load(&r->lap);
 		off = __atomic_load_n(&r->cur, __ATOMIC_ACQUIRE) -
-		      __atomic_load_n(&r->base, __ATOMIC_RELAXED);
+		      __atomic_load_n(&r->base, __ATOMIC_ACQUIRE);
 		if ((seq & 1) || seq != atomic_load(&r->seq))
 			continue;
 		if (off <= SHM_RING_BYTES && off % 4 == 0 &&
@@ -916,22 +911,29 @@ static const char *qemu_name(const struct emu *e)
  */
 static void find_sysroot(const struct emu *e)
 {
-	static const char usual[] = "/usr/aarch64-linux-gnu";
+	bool arm = e->machine == EM_AARCH64;
 	const char *set = getenv("QEMU_LD_PREFIX");
 
-	if (e->machine != EM_AARCH64)
+	if (e->machine == SOFT_HOST)
 		return;
 	e->header->always = set != NULL;
-	if (!set && access("/lib/ld-linux-aarch64.so.1", F_OK))
-		set = usual;
+	if (!set && access(arm ? "/lib/ld-linux-aarch64.so.1" :
+			   "/lib64/ld-linux-x86-64.so.2", F_OK))
+		set = arm ? "/usr/aarch64-linux-gnu" : "/usr/x86_64-linux-gnu";
 	if (set && strlen(set) < SHM_PATH_MAX && !access(set, F_OK))
 		memcpy(e->header->sysroot, set, strlen(set) + 1);
+}
+
+/* Whether soft_pt/step is another way. */
+static bool can_step(const struct emu *e)
+{
+	return e->machine == EM_X86_64 && SOFT_HOST == EM_X86_64;
 }
 
 /* A back end that runs what the emulator cannot. */
 static const char *other_way(const struct emu *e, uint32_t why)
 {
-	if (e->machine != EM_X86_64)
+	if (!can_step(e))
 		return "";
 	if (why == SOFT_WHY_SETUID)
 		return "; -e soft_pt/step/u runs it, without these unless you "
@@ -950,8 +952,8 @@ static int find_parts(struct emu *e, const struct soft_program *p,
 	if (find_program(qemu_name(e), c->qemu, sizeof(c->qemu)) < 0)
 		return emu_fail(e, AUX_E_TARGET, "%s is not installed: install "
 				"it (Debian: apt install qemu-user)%s",
-				qemu_name(e), e->machine == EM_AARCH64 ? "" :
-				", or use -e soft_pt/step/");
+				qemu_name(e), can_step(e) ?
+				", or use -e soft_pt/step/" : "");
 	find_sysroot(e);
 	c->on = (struct soft_exec_on){ e->machine, e->header->sysroot,
 				       e->header->always };
@@ -969,7 +971,7 @@ static int find_parts(struct emu *e, const struct soft_program *p,
 				other_way(e, c->x.why));
 	if (ret < 0)
 		return emu_fail(e, AUX_E_TARGET, "%s: cannot be executed%s",
-				p->argv[0], e->machine == EM_AARCH64 ?
+				p->argv[0], e->machine != SOFT_HOST ?
 				" (if its loader is missing, QEMU_LD_PREFIX "
 				"says below which directory it is)" : "");
 	return 0;
@@ -1130,7 +1132,7 @@ static int failed_start(struct emu *e, int status)
 	return emu_fail(e, AUX_E_TARGET, "%s could not run the program (status "
 			"%#x); its plugin interface is needed (Debian 12's "
 			"qemu-user has it)%s", qemu_name(e), status,
-			e->machine == EM_X86_64 ?
+			can_step(e) ?
 			", or -e soft_pt/step/u, which needs no qemu" : "");
 }
 
@@ -1216,7 +1218,8 @@ static bool finished(struct emu *e, struct loop *w, bool idle)
 		emu_fail(e, AUX_E_IO, "the traced program stopped reporting "
 			 "what it runs, as it found auxcap dead: did it write "
 			 "to the memory or close the descriptor that it shares "
-			 "with auxcap? -e soft_pt/step/u shares none");
+			 "with auxcap?%s", can_step(e) ?
+			 " -e soft_pt/step/u shares none" : "");
 	return e->err || (w->exited && e->started && !e->threads);
 }
 

@@ -15,6 +15,7 @@
 #ifndef CAPTURE_SOFT_SOFT_H
 #define CAPTURE_SOFT_SOFT_H
 
+#include <elf.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +27,13 @@
 #include "capture/event/event.h"
 #include "capture/event/target.h"
 #include "perfdata/writer.h"
+
+/* What this machine's own programs are. */
+#ifdef __aarch64__
+#define SOFT_HOST EM_AARCH64
+#else
+#define SOFT_HOST EM_X86_64
+#endif
 
 enum soft_trace {
 	SOFT_TRACE_PT,		/* Intel PT, of x86-64 programs */

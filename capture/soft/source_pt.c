@@ -64,6 +64,11 @@ static int check_terms(struct source_soft *sp, struct aux_diag *diag)
 		return event_refuse(diag, event, "emulate runs a program from "
 				    "its start: with -p and -t leave it out, "
 				    "for step");
+	if (SOFT_HOST != EM_X86_64 &&
+	    (sp->job->attach || event_has(event, "step") || event_has(event, "native")))
+		return event_refuse(diag, event, "step, native, -p and -t follow "
+				    "x86-64 programs on x86-64 alone: on this "
+				    "machine soft_pt emulates them");
 	if (source_soft_check_user(sp, diag))
 		return -AUX_E_INVAL;
 	if (sp->job->filter && !source_soft_term(sp, "branch") &&
@@ -151,7 +156,7 @@ const struct source_ops source_soft_pt = {
 	.name = "soft_pt",
 	.fields = fields,
 	.words = words,
-	.help = "Intel PT made by software: any x86-64 machine, user code",
+	.help = "Intel PT made by software: x86-64 programs, user code",
 	.open = open_soft_pt,
 	.run = source_soft_run,
 	.close = source_soft_close,

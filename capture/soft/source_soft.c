@@ -271,8 +271,8 @@ static int add_features(const struct source_soft *sp, struct writer *w)
 	return ret;
 }
 
-/* HEADER_ARCH of the traced program's machine in place of the host's: readers
- * decode by it. */
+/* HEADER_ARCH is the traced program's machine, not the host's: readers decode by
+ * it. */
 static int put_arch(const struct source_soft *sp, struct writer *w)
 {
 	struct {
@@ -353,7 +353,7 @@ int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 	sp->ledger = ledger;
 	sp->result = result;
 	ret = features_host(w, sp->job->argc, sp->job->args);
-	if (!ret && sp->kind->machine != EM_X86_64)
+	if (!ret)
 		ret = put_arch(sp, w);
 	if (!ret)
 		ret = add_attrs(sp, w);

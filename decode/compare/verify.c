@@ -354,10 +354,10 @@ int verify_decoders(const struct session *s, const struct verify_config *c,
 		ops[0] = find(s, c->decoder ? c->decoder : pt ? "pt" : "etm",
 			      diag);
 	if (!ops[0])
-		return -AUX_E_INVAL;
+		return -diag->code;
 	ops[1] = find(s, c->reference ? c->reference :
 			 pt ? "libipt" : "opencsd", diag);
-	return ops[1] ? 0 : -AUX_E_INVAL;
+	return ops[1] ? 0 : -diag->code;
 }
 
 /*

@@ -473,6 +473,56 @@ static void test_container(void)
 		ok(0, "%s", path);
 }
 
+/* A file of the directory with len bytes at an offset, and a hole before them. */
+static void put_at(const char *path, const void *bytes, size_t len, uint64_t at)
+{
+	int fd = open(path, O_WRONLY | O_CREAT, 0644);
+
+	if (fd < 0 || pwrite(fd, bytes, len, (off_t)at) != (ssize_t)len)
+		ok(0, "%s is made", path);
+	close(fd);
+}
+
+/* A kernel of Arm with larger pages: pagemap has an entry for each of those. */
+static void test_page_size(uint32_t size)
+{
+	enum { ADDR = 0x400000, N = 6 };
+	const uint32_t len = N * size;
+	uint64_t touched[N] = { 0, UINT64_C(1) << 63, 0, UINT64_C(1) << 62 };
+	char proc[64], path[256];
+	struct codesave_config config = { .proc = proc, .page = size };
+	uint8_t *bytes = malloc(len), dump[64];
+	uint32_t i, bad = 0;
+
+	snprintf(proc, sizeof(proc), "%s/proc", dir);
+	snprintf(path, sizeof(path), "mkdir -p %s/4243", proc);
+	if (system(path))
+		ok(0, "%s", path);
+	for (i = 0; i < len; i++)
+		bytes[i] = (uint8_t)(1 + i / PAGE + i % 16);
+	snprintf(path, sizeof(path), "%s/4243/mem", proc);
+	put_at(path, bytes, len, ADDR);
+	snprintf(path, sizeof(path), "%s/4243/pagemap", proc);
+	put_at(path, &bytes[0], 1, ADDR);	/* as long as the kernel's */
+	put_at(path, touched, sizeof(touched), ADDR / size * 8);
+	begin(&config);
+	note_map(4243, ADDR, len, "//anon", 1);
+	codesave_scan(cs);
+	end(dump, sizeof(dump));
+	for (i = 0; i < len; i += PAGE) {
+		const uint8_t *at = (const uint8_t *)(uintptr_t)(ADDR + i);
+		int want = touched[i / size] ? bytes[i] : -1;
+
+		bad += byte_at(4243, at, UINT64_MAX) != want;
+	}
+	ok(!bad, "pages of %u bytes: what was touched is saved, and no more; "
+	   "%u of %u are wrong", size, bad, len / PAGE);
+	free(bytes);
+	snprintf(path, sizeof(path), "rm -r %s", proc);
+	if (system(path))
+		ok(0, "%s", path);
+}
+
 /* Neither another user's map nor one from before the process counts. */
 static void test_stranger(void)
 {
@@ -546,6 +596,9 @@ int main(void)
 		test_limit();
 		test_thread();
 	test_container();
+	test_page_size(4096);
+	test_page_size(16384);
+	test_page_size(65536);
 	test_stranger();
 	} else {
 		skip("hardware: no perf events here");

@@ -102,14 +102,15 @@ static void put_pt(void)
 	put_pmu("intel_pt", "caps/ptwrite", "0\n");
 }
 
-static char proc[128], sys[128];
+static char proc[128], sys[128], modules[128];
 
 static struct doctor_env make_env(const char *machine)
 {
 	snprintf(proc, sizeof(proc), "%s/proc", root);
 	snprintf(sys, sizeof(sys), "%s/sys", root);
+	snprintf(modules, sizeof(modules), "%s/modules", root);
 	return (struct doctor_env){
-		.proc = proc, .sys = sys, .path = "/nonexistent", .cwd = "/",
+		.proc = proc, .sys = sys, .modules = modules, .path = "/nonexistent", .cwd = "/",
 		.release = "6.1.0-18-amd64", .machine = machine,
 		.open = fake_open, .close = fake_close,
 	};
@@ -241,7 +242,7 @@ static void test_arm64(void)
 {
 	struct doctor_env env;
 	struct doctor d;
-	char summary[640];
+	char summary[640], path[200], file[256];
 
 	begin("2\n", "Features\t: fp asimd");
 	env = make_env("aarch64");
@@ -249,7 +250,7 @@ static void test_arm64(void)
 	ok(!doctor_run(&d, &env), "arm64 without CoreSight");
 	expect(&d, "kernel", DOCTOR_OK, "CAP_PERFMON (5.8", "");
 	expect(&d, "cs_etm", DOCTOR_NO, "not loaded", "modprobe");
-	expect(&d, "soft_pt", DOCTOR_NO, "aarch64", "");
+	expect(&d, "soft_etm", DOCTOR_NO, "qemu-aarch64 is not", "qemu-user");
 	ok(!has(&d, "intel_pt") && !has(&d, "kernel-bugs"), "no word of Intel");
 	doctor_summary(&d, summary, sizeof(summary));
 	ok(!d.n_sources && !strncmp(summary, "works now: nothing", 18), "%s",
@@ -262,13 +263,59 @@ static void test_arm64(void)
 	put_pmu("arm_spe_0", "type", "10\n");
 	put_pmu("arm_spe_0", "cpumask", "0-3\n");
 	put("proc/device-tree/hypervisor/compatible", "kvm");
+	put("bin/qemu-aarch64", "x");
+	put("bin/auxkit-qemu.so", "x");
+	snprintf(path, sizeof(path), "%s/bin", root);
+	snprintf(file, sizeof(file), "%s/bin/qemu-aarch64", root);
+	chmod(file, 0755);
+	env.path = path;
+	env.helper = path;
 	ok(!doctor_run(&d, &env), "arm64 with CoreSight and SPE");
 	expect(&d, "cs_etm", DOCTOR_OK, "tmc_etr0", "");
 	expect(&d, "arm_spe_0", DOCTOR_OK, "raw bytes", "");
 	expect(&d, "machine", DOCTOR_LIMITED, "virtual", "");
-	is_u64(d.n_sources, 2, "two sources");
+	expect(&d, "soft_etm", DOCTOR_OK, "-e soft_etm//u works", "");
+	is_u64(d.n_sources, 3, "three sources");
 	doctor_fini(&d);
 	clear();
+}
+
+/* Modules that the fix for a missing sink names are those that the kernel has. */
+static void test_modules(void)
+{
+	static const struct {
+		const char *dep, *builtin, *fix;
+	} kernels[] = {
+		{ "kernel/drivers/hwtracing/coresight/coresight-trbe.ko.xz: "
+		  "kernel/drivers/hwtracing/coresight/coresight.ko.xz\n"
+		  "kernel/drivers/hwtracing/coresight/coresight.ko.xz:\n"
+		  "kernel/x/y.ko: kernel/drivers/hwtracing/coresight/coresight-tmc.ko\n",
+		  "", "sudo modprobe -a coresight coresight-trbe; this kernel has no "
+		  "coresight-tmc: its only sink is TRBE, on CPUs that have one" },
+		{ "kernel/a/coresight-tmc.ko:\n", "kernel/a/coresight.ko\n",
+		  "sudo modprobe -a coresight-tmc" },
+		{ "kernel/a/b.ko:\n", "kernel/c.ko\n", "a kernel with CONFIG_CORESIGHT" },
+		{ NULL, NULL, "sudo modprobe -a coresight coresight-etm4x "
+		  "coresight-funnel coresight-replicator coresight-tmc coresight-trbe" },
+	};
+	struct doctor_env env;
+	struct doctor d;
+	size_t i;
+
+	for (i = 0; i < sizeof(kernels) / sizeof(*kernels); i++) {
+		begin("2\n", "Features\t: fp asimd");
+		env = make_env("aarch64");
+		put_pmu("cs_etm", "type", "9\n");
+		put_pmu("cs_etm", "format/timestamp", "config:28\n");
+		if (kernels[i].dep) {
+			put("modules/6.1.0-18-amd64/modules.dep", kernels[i].dep);
+			put("modules/6.1.0-18-amd64/modules.builtin", kernels[i].builtin);
+		}
+		ok(!doctor_run(&d, &env), "a CPU without a sink, kernel %zu", i);
+		expect(&d, "cs_etm", DOCTOR_LIMITED, "no sink", kernels[i].fix);
+		doctor_fini(&d);
+		clear();
+	}
 }
 
 static void test_locked(void)
@@ -309,6 +356,7 @@ int main(void)
 	test_broadwell();
 	test_no_pmu();
 	test_arm64();
+	test_modules();
 	test_locked();
 	return plan_done();
 }

@@ -70,6 +70,12 @@ static void list_names(char *buf, size_t len)
 				      builtin[i].ops->name);
 }
 
+/* A decoder that other builds have: its library was not there when this was built. */
+static bool is_left_out(const char *name)
+{
+	return !strcmp(name, "libipt") || !strcmp(name, "opencsd");
+}
+
 const struct aux_decoder_ops *decoders_find(const char *name,
 					   uint32_t trace_type,
 					   struct aux_diag *diag)
@@ -84,6 +90,11 @@ const struct aux_decoder_ops *decoders_find(const char *name,
 			return ops;
 	}
 	list_names(names, sizeof(names));
+	if (name && is_left_out(name)) {
+		diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+			 "built without %s; there are: %s", name, names);
+		return NULL;
+	}
 	if (name) {
 		diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 			 "no decoder is named %s; there are: %s", name, names);
