@@ -194,11 +194,19 @@ hash_of() { awk -F '\t' -v c="$1" '$2 == c { print $8 }' "$corpus/cases.tsv"; }
 ips() { # FILE COLUMN: addresses of a listing of ptxed
 	zcat "$1" | awk -v c="$2" '/^[0-9a-f]+  / { print $c }' | sed 's/^0*//'
 }
+# more: code is missing, and ptxed goes on at a PSB only: 18 instructions later than
+# ours, which t_corpus.sh compares with perf's
 same_ips() { # TEXT PTXED COLUMN ARGUMENT...
-	local text=$1 list=$2 column=$3
+	local text=$1 list=$2 column=$3 more=${more:-}
 	shift 3
 	ips "$list" "$column" >"$SCRATCH/want"
 	"$auxdecode" insn -F ip "$@" 2>"$SCRATCH/err" | grep -v '^#' >"$SCRATCH/got"
+	[ -z "$more" ] || {
+		is "$(wc -l <"$SCRATCH/got")" "$(($(wc -l <"$SCRATCH/want") + more))" "$text: all of ours"
+		awk 'NR == FNR { want[++n] = $1; next } k < n && $1 == want[k + 1] { k++; print }' \
+			"$SCRATCH/want" "$SCRATCH/got" >"$SCRATCH/part"
+		mv "$SCRATCH/part" "$SCRATCH/got"
+	}
 	diff "$SCRATCH/want" "$SCRATCH/got" >"$SCRATCH/diff"
 	ok $? "$text: $(wc -l <"$SCRATCH/want") instructions as ptxed's" "$SCRATCH/diff"
 	that "$text: there are some" - test -s "$SCRATCH/want"
@@ -208,7 +216,7 @@ l=$corpus/lldb
 one=$l/intelpt-trace two=$l/intelpt-trace-multi-file
 same_ips "LLDB, one thread" "$l/ref/intelpt-trace.ptxed.txt.gz" 2 "$one/trace.json"
 same_ips "LLDB, a directory" "$l/ref/intelpt-trace.ptxed.txt.gz" 2 "$one"
-same_ips "LLDB, three modules" "$l/ref/multi-file.ptxed.txt.gz" 2 "$two/multi-file-no-ld.json"
+more=18 same_ips "LLDB, three modules" "$l/ref/multi-file.ptxed.txt.gz" 2 "$two/multi-file-no-ld.json"
 run 0 "LLDB, two threads" count "$one/trace_2threads.json"
 is "$(grep -Ec '^thread 38428(49|50) insns 21 ' "$SCRATCH/out")" 2 "both have 21"
 # bad NAME WHAT: refused, and what is wrong there is named
@@ -228,7 +236,7 @@ fi
 
 same_ips "--pt" "$l/ref/intelpt-trace.ptxed.txt.gz" 2 --pt "$one/3842849.trace" \
 	--image "$one/a.out" --cpu-model 6/79/1
-same_ips "--pt, three images" "$l/ref/multi-file.ptxed.txt.gz" 2 --pt "$two/multi-file.trace" \
+more=18 same_ips "--pt, three images" "$l/ref/multi-file.ptxed.txt.gz" 2 --pt "$two/multi-file.trace" \
 	--image "$two/a.out" --image "$two/libfoo.so@0x7ffff7bd9000" \
 	--image "$two/libbar.so@0x7ffff79d7000" --cpu-model 6/79/1
 dr=$corpus/dynamorio/clients/drcachesim/drpt2trace

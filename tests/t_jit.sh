@@ -110,7 +110,8 @@ trampolines() {
 		sh -c 'echo $$; exec "$@"' sh "$1" -X "$2" calls.py) >"$SCRATCH/out" 2>"$log" </dev/null
 	rm -f "/tmp/perf-$(head -1 "$SCRATCH/out").map" "/tmp/jit-$(head -1 "$SCRATCH/out").dump"
 	"$auxdecode" hot -n 100000 "$data" 2>"$SCRATCH/err" |
-		awk '/py::hot_work:|py::caller:/ { print $5, $7 }' | sed 's/:.*:.*//; s/,//g' | sort >"$SCRATCH/calls"
+		awk '/py::hot_work:|py::caller:/ { sub(/:[^:]*$/, "", $7); gsub(",", "", $5); print $5, $7 }' |
+		sort >"$SCRATCH/calls"
 	is "$(cat "$SCRATCH/calls")" $'1 py::caller\n1235 py::hot_work' "$1 -X $2: names and calls"
 }
 for python in python3.12 python3.13 python3.14; do

@@ -124,9 +124,11 @@ static void corpus(void)
 {
 	static const uint64_t multi[] = {
 		0x40066f, 0x400540, 0x400546, 0x40054b, 0x400510, 0x400516,
-		0x400674, 0x400677, 0x40067a, 0x40067f, 0x400682, 0x400689,
-		0x40068c, 0x400691, 0x400694, 0x400697, 0x40069a, 0x40069c,
-		0x40069f, 0x400540, 0x7ffff7bd96e0, 0x7ffff7bd96e1,
+		/* after a gap, where ptxed waits for the next PSB */
+		0x7ffff7bd96e0, 0x7ffff7bd96e1, 0x7ffff7bd96e4, 0x7ffff7bd96e8,
+		0x7ffff7bd95d0, 0x7ffff7bd95d6, 0x7ffff7bd95db, 0x7ffff7bd95b0,
+		0x7ffff7bd95b6, 0x7ffff79d7690, 0x7ffff79d7691, 0x7ffff79d7694,
+		0x7ffff79d769b, 0x7ffff79d769e, 0x7ffff79d76a3, 0x7ffff79d76a6,
 	};
 	const char *dir = getenv("AUXKIT_CORPUS");
 	char path[PATH_MAX], hex[65];
@@ -138,7 +140,7 @@ static void corpus(void)
 		dir = "../shared/corpus";
 	recorded(dir, "lldb-single", ".", 21, "44041e6a314fe861dbb253704658d3cd"
 		 "6d61455fb6d30827ed49e6529edb97af", 0);
-	recorded(dir, "lldb-multi-file", ".", 45, NULL, 1);
+	recorded(dir, "lldb-multi-file", ".", 63, NULL, 3);
 	recorded(dir, "dynamorio-hello", "dynamorio/clients/drcachesim/"
 		 "drpt2trace/test_simple.raw", 8, "9b26f26c892c0ac07f592199f277"
 		 "46f731b256ef88abcf6acae12becb92d0643", 0);
@@ -151,7 +153,7 @@ static void corpus(void)
 	c.path = path;
 	c.code.symfs = dir;
 	decode(&c, &q, &st, hex);
-	ok(!memcmp(q.first, multi, sizeof(multi)), "the 45 of ptxed, in order");
+	ok(!memcmp(q.first, multi, sizeof(multi)), "the 63 of perf, in order");
 }
 
 /* One slice of user code from entry to system call. */
