@@ -164,6 +164,9 @@ if [ -d "$corpus" ]; then
 		[ "$root" = - ] && root=.
 		clean "$file" --symfs "$corpus/$root"
 	done <"$SCRATCH/cases"
+	clean wrapped/coresight-r5-freertos.perf.data --symfs "$corpus"
+	that "ETMv3 is OpenCSD's alone: verify says that it compared nothing" "$out" \
+		grep -q '^nothing was compared, etm leaves all of it to opencsd: ' "$out"
 	for file in "$corpus"/opencsd/snapshots/*/; do
 		clean "opencsd/snapshots/$(basename "$file")"
 	done
