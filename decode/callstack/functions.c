@@ -321,8 +321,8 @@ static struct func *intern(struct funcs *f, const struct space *space,
 	return make(f, space, sym, offset, hash);
 }
 
-/* Asks for the symbol of ip. start is where the function is now, pub.start
- * where it was first met. */
+/* The function at ip. Code without a symbol is a function of its own where it
+ * was called, and one for all of its module elsewhere. */
 static struct func *look_up(struct funcs *f, const struct space *space,
 			    uint64_t ip, bool called, bool *begin)
 {

@@ -505,7 +505,8 @@ static int take_event(struct verify *v, struct verify_side *s)
 	return verify_next(s);
 }
 
-/* Events wait for their partner up to here. */
+/* An event whose partner has not come when both sides reach such a head has
+ * none. */
 static bool is_barrier(const struct verify_side *s)
 {
 	return s->head.kind == AUX_FLOW_RANGE || s->head.kind == VERIFY_END;

@@ -222,7 +222,7 @@ static int grow_slots(struct bundle *b)
 	return 0;
 }
 
-/* Adds a copy of *p unless an equal page is there. */
+/* Adds a copy of *p, unless the set has an equal page. */
 static int add_page(struct bundle *b, const struct bundle_page *p)
 {
 	size_t at;

@@ -52,7 +52,9 @@ static const struct own_file *own_map(const struct codeview *cv, uint32_t pid)
 	return NULL;
 }
 
-/* A regular file of whom it may be from; its size. */
+/* Opens a regular file that this user, or root, owns: anybody may put a map
+ * into /tmp, whose names are shown then. For root any will do, as will saved
+ * ones. */
 static int open_map(const char *path, bool any_owner, uint64_t *size)
 {
 	struct stat st;

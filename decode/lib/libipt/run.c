@@ -25,8 +25,8 @@ static void update_offset(struct libipt *d)
 		d->out.offset = pos;
 }
 
-/* Takes back what no packet confirmed. The last known ip is where that
- * began. */
+/* Drops the queued ranges that no packet confirmed. The last known ip is then
+ * the start of the first of them. */
 static void retract(struct libipt *d)
 {
 	if (d->out.open == NONE && d->out.committed < d->out.tail) {
