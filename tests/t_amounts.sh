@@ -99,6 +99,11 @@ for f in rows("calls", "-F", "self,offcpu,untraced,lost,own,sym"):
 sums = [sum(v[i] for v in times.values()) for i in range(4)]
 print("self %d off CPU %d not traced %d lost %d" % tuple(sums))
 self_ns = {k: [v[0]] for k, v in times.items()}
+# A thread may wait before its first instruction: that is in no call.
+for l in run("flame", "--by", "time", "--per", "all"):
+    stack, n = l.rsplit(" ", 1)
+    for i, k in enumerate(("[off_CPU]", "[not_traced]", "[gap]"), 1):
+        sums[i] += int(n) if stack == k else 0
 
 got = table()
 for f in rows("find", "-F", "self,offcpu,untraced,lost,sym"):

@@ -10,14 +10,12 @@ f="--symfs fixtures/symfs"
 small=fixtures/hello_emulate.data
 many=$SCRATCH/many.data
 
-# peak LIMIT_MB TEXT COMMAND...: the memory of the command, its output in peak.out
+# peak LIMIT_MB TEXT COMMAND...: the memory of the command, its output in peak.out.
+# The sanitizers need memory of their own: no limit then.
 peak() {
 	local limit=$1 text=$2
 	shift 2
-	if [ "${SAN:-}" = 1 ]; then
-		skip "the sanitizers need memory of their own" "$text"
-		return
-	fi
+	[ "${SAN:-}" = 1 ] && limit=1000000
 	python3 - "$limit" "$@" >"$SCRATCH/peak.out" 2>"$SCRATCH/err" <<-'E'
 	import resource, subprocess, sys
 	p = subprocess.run(sys.argv[2:], check=False)
