@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/markup.h"
 #include "common/outbuf.h"
 #include "decode/callstack/callstack.h"
 #include "decode/callstack/calltimes.h"
@@ -236,11 +237,8 @@ int report_pack_columns(struct outbuf *out, const char *kind, uint32_t n,
 int report_pack(struct outbuf *out, const char *kind, const void *bytes,
 		size_t len);
 
-/* Text that came from a trace: as JSON string with quotes, as HTML. What is no
- * UTF-8 becomes U+FFFD. */
-void report_json(struct outbuf *out, const char *s);
-void report_html(struct outbuf *out, const char *s);
-/* As a word of a shell's command, in HTML or JSON still to be escaped. */
+/* Foreign text as a word of a shell's command, in HTML or JSON still to be
+ * escaped. */
 void report_shell(struct outbuf *out, const char *s);
 
 /*

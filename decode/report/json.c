@@ -61,7 +61,7 @@ static void put_strings(struct outbuf *o, const char *name,
 	outbuf_printf(o, "\"%s\":[", name);
 	for (uint32_t i = 0; i < s->n; i++) {
 		outbuf_str(o, i ? "," : "");
-		report_json(o, s->v[i]);
+		outbuf_json(o, s->v[i]);
 	}
 	outbuf_str(o, "],\n");
 }
@@ -147,7 +147,7 @@ static void find_line(struct functions *f, uint32_t i)
 	f->lines[i] = line.line;
 }
 
-/* Anything may be a name: report_json escapes it. */
+/* Anything may be a name: outbuf_json escapes it. */
 static void put_names(struct functions *f)
 {
 	const struct calls *calls = f->w->r->calls;
@@ -157,7 +157,7 @@ static void put_names(struct functions *f)
 	for (uint32_t i = 0; i < f->n; i++) {
 		call_func_name(calls_func(calls, i), buf, sizeof(buf));
 		outbuf_str(f->out, i ? ",\n" : "");
-		report_json(f->out, buf);
+		outbuf_json(f->out, buf);
 	}
 	outbuf_str(f->out, "],\n\"addr\":[");
 	for (uint32_t i = 0; i < f->n; i++)
@@ -299,7 +299,7 @@ static void put_lane(const struct report_writer *w, const struct report_lane *l)
 
 	outbuf_printf(o, "{\"pid\":%d,\"tid\":%d,\"stream\":%u,\"comm\":",
 		      (int32_t)l->pid, (int32_t)l->tid, l->stream);
-	report_json(o, l->comm ? l->comm : "");
+	outbuf_json(o, l->comm ? l->comm : "");
 	outbuf_printf(o, ",\"calls\":%llu,\"insns\":%llu,\"ns\":%llu,"
 		      "\"cycles\":%llu,\"nodes\":%u,\"spans\":[",
 		      (unsigned long long)l->n_calls,
@@ -326,7 +326,7 @@ static void put_path(struct outbuf *o, const char *path)
 	report_shell(word, path);
 	outbuf_put(word, "", 1);
 	outbuf_str(o, "\"path\":");
-	report_json(o, word->buf);
+	outbuf_json(o, word->buf);
 	outbuf_str(o, ",\n");
 	outbuf_free(word);
 }
@@ -337,9 +337,9 @@ static void put_causes(struct outbuf *o, const struct sink_host *host)
 	outbuf_str(o, "\"causes\":[");
 	for (unsigned i = 0; i < GAP_N_CAUSES; i++) {
 		outbuf_str(o, i ? ",\n[" : "[");
-		report_json(o, gap_name(i));
+		outbuf_json(o, gap_name(i));
 		outbuf_str(o, ",");
-		report_json(o, sink_gap_text(host, i));
+		outbuf_json(o, sink_gap_text(host, i));
 		outbuf_str(o, "]");
 	}
 	outbuf_str(o, "],\n");
@@ -371,9 +371,9 @@ static void put_losses(struct report_writer *w)
 		if (!t || !t->verdict || !(e->bytes | e->n))
 			continue;
 		outbuf_printf(o, "%s{\"unit\":", sep);
-		report_json(o, e->bytes == 1 ? t->one : t->many);
+		outbuf_json(o, e->bytes == 1 ? t->one : t->many);
 		outbuf_str(o, ",\"text\":");
-		report_json(o, t->info);
+		outbuf_json(o, t->info);
 		outbuf_printf(o, ",\"bytes\":%llu,\"n\":%llu,\"stream\":%d,"
 			      "\"from\":%lld,\"to\":%lld}",
 			      (unsigned long long)e->bytes,
@@ -394,7 +394,7 @@ static void put_recording(struct report_writer *w)
 	put_path(o, r->env.path ? r->env.path : "FILE");
 	if (r->env.symbol) {
 		outbuf_str(o, "\"search\":");
-		report_json(o, r->env.symbol);
+		outbuf_json(o, r->env.symbol);
 		outbuf_str(o, ",\n");
 	}
 	outbuf_printf(o, "\"version\":1,\"timed\":%s,\"ticks\":%u,"

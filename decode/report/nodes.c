@@ -261,7 +261,7 @@ static void put_root(struct growth *g, uint32_t i)
 
 	if (g->n_roots++)
 		outbuf_put(g->w->roots, ",", 1);
-	report_json(g->w->roots, calltree_name(g->t, g->w->r->calls, i, buf));
+	outbuf_json(g->w->roots, calltree_name(g->t, g->w->r->calls, i, buf));
 }
 
 /* Below node 0, which is the sum; parents before their children. */

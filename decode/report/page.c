@@ -16,7 +16,6 @@
 
 #include <aux/error.h>
 
-#include "common/clean.h"
 #include "common/embed.h"
 #include "decode/report/impl.h"
 
@@ -168,75 +167,6 @@ int report_pack_columns(struct outbuf *out, const char *kind, uint32_t n,
 }
 
 /* ---- text ---- */
-
-/* escape: what to put for a character; NULL: itself. */
-static void put_text(struct outbuf *out, const char *text,
-		     const char *(*escape)(unsigned char c, char *buf))
-{
-	char buf[16];
-
-	while (*text) {
-		unsigned char c = (unsigned char)*text;
-		size_t size, n = clean_char(text, strnlen(text, 4), &size);
-		const char *as = c < 0x80 ? escape(c, buf) : NULL;
-
-		if (as)
-			outbuf_str(out, as);
-		else if (n)
-			outbuf_put(out, text, n);
-		else
-			outbuf_str(out, "\xef\xbf\xbd");
-		text += size;
-	}
-}
-
-/* '<' too, so that no script element ends in a string. */
-static const char *escape_json(unsigned char c, char *buf)
-{
-	char *p = buf;
-
-	if (c >= 0x20 && c != '"' && c != '\\' && c != '<' && c != 0x7f)
-		return NULL;
-	*p++ = '\\';
-	*p++ = 'u';
-	p = fmt_hex_pad(p, c, 4);
-	*p = 0;
-	return buf;
-}
-
-/* For text and attributes in quotes. */
-static const char *escape_html(unsigned char c, char *buf)
-{
-	(void)buf;
-	switch (c) {
-	case '<':
-		return "&lt;";
-	case '>':
-		return "&gt;";
-	case '&':
-		return "&amp;";
-	case '"':
-		return "&quot;";
-	case '\'':
-		return "&#39;";
-	case '\n':
-	case '\t':
-		return " ";
-	}
-	return c < 0x20 || c == 0x7f ? "\xef\xbf\xbd" : NULL;
-}
-
-void report_json(struct outbuf *out, const char *s)
-{
-	outbuf_put(out, "\"", 1);
-	put_text(out, s, escape_json);
-	outbuf_put(out, "\"", 1);
-}
-
-void report_html(struct outbuf *out, const char *s)
-{
-	put_text(out, s, escape_html);
-}
 
 /* A word that begins with "-" would be an option: it gets "./". */
 void report_shell(struct outbuf *out, const char *s)

@@ -85,7 +85,7 @@ static const char *main_comm(const struct report *r)
 
 void report_put_title(struct report_writer *w, struct outbuf *out)
 {
-	report_html(out, main_comm(w->r));
+	outbuf_html(out, main_comm(w->r));
 }
 
 /* ---- what is missing ---- */
@@ -107,7 +107,7 @@ static void put_gaps(const struct report *r, struct missing *m)
 		outbuf_printf(m->list, "<li><b>%s</b> %s in the flow (%s): ",
 			      grouped(r->n_gaps[i], buf),
 			      r->n_gaps[i] == 1 ? "gap" : "gaps", gap_name(i));
-		report_html(m->list, sink_gap_text(r->env.host, i));
+		outbuf_html(m->list, sink_gap_text(r->env.host, i));
 		outbuf_str(m->list, "</li>");
 	}
 }
@@ -136,7 +136,7 @@ static void put_ledger(const struct report *r, struct missing *m)
 			outbuf_printf(m->list, "<b>%s</b> %s",
 				      grouped(bytes, buf),
 				      bytes == 1 ? t->one : t->many);
-		report_html(m->list, t->verdict);
+		outbuf_html(m->list, t->verdict);
 		outbuf_str(m->list, "</li>");
 	}
 }
@@ -167,7 +167,7 @@ static void put_records(const struct report *r, struct missing *m)
 	if (ts->damaged) {
 		m->n++;
 		outbuf_str(m->list, "<li>The file is damaged: ");
-		report_html(m->list, ts->damage.text);
+		outbuf_html(m->list, ts->damage.text);
 		outbuf_str(m->list, "; what comes before was decoded</li>");
 	} else if (info_of(r)->unfinished) {
 		m->n++;
@@ -213,7 +213,7 @@ static void put_fact(struct outbuf *o, const char *name, const char *value)
 	if (!value || !*value)
 		return;
 	outbuf_printf(o, "<dt>%s</dt><dd>", name);
-	report_html(o, value);
+	outbuf_html(o, value);
 	outbuf_str(o, "</dd>");
 }
 
@@ -228,7 +228,7 @@ static void put_machine(struct outbuf *o, const struct aux_file_info *f)
 		if (!v[i] || !*v[i])
 			continue;
 		outbuf_str(o, sep);
-		report_html(o, v[i]);
+		outbuf_html(o, v[i]);
 		sep = ", ";
 	}
 	outbuf_str(o, "</dd>");
