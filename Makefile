@@ -124,6 +124,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 # The parts of a page or picture, which the assembler takes in (common/embed.h).
 $(BUILD)/obj/decode/report/page.o: $(wildcard decode/report/web/*)
 $(BUILD)/obj/decode/sink/flame_svg.o: $(wildcard decode/sink/web/*)
+$(BUILD)/obj/decode/coverage/annotate_print.o: $(wildcard decode/coverage/web/*)
 
 # Runs inside qemu: position independent, never sanitized.
 pic = $(patsubst %.c,$(BUILD)/pic/%.o,$(1))

@@ -58,7 +58,7 @@ ok $? "inputs are made" "$SCRATCH/out"
 {
 	for j in 1 2; do
 		for command in insn "insn --source" branch count calls flame "flame --svg -o {o}" \
-			hot "hot --blocks" "hot --edges" "latency work" "find work" summary; do
+			hot "hot --blocks" "hot --edges" "annotate work" "latency work" "find work" summary; do
 			echo "$a $command -j$j $d"
 		done
 	done

@@ -78,7 +78,6 @@ done <<'EOF'
 script
 script perf.data
 script --call-ret-trace perf.data
-annotate perf.data
 top
 stat perf.data
 evlist

@@ -35,6 +35,7 @@ dump|dump $data|dump --limit x $data|dump $o/none
 raw|raw $data|raw --limit x $data|raw $o/none
 diff|diff $f $data $data|diff --only none $data $data|diff $data $o/in.bad
 verify|verify $f $data|verify --reference none $data|verify $o/none
+annotate|annotate --to json $f $data|annotate --to none work $data|annotate --to json $o/in.bad
 lcov|coverage --to drcov $f $data|coverage --to none $data|coverage --to lcov $o/in.bad
 afl|coverage --to afl $f $data|coverage --to afl --tid x $data|coverage --to afl $o/in.bad
 profile|profile $f $data|profile --to propeller $data|profile $o/in.bad

@@ -24,7 +24,7 @@ if [ -n "${LONG:-}" ]; then
 	jobs=8 auxcap=$tsan/auxcap
 	cp "$BUILD/auxkit-qemu.so" "$tsan/"
 	commands+=(calls 'flame --per all' hot 'hot --blocks' 'hot --edges' 'latency main' 'find main'
-		coverage 'coverage --to lcov' 'coverage --to afl' profile summary
+		annotate coverage 'coverage --to lcov' 'coverage --to afl' profile summary
 		"report -o $SCRATCH/tsan.html")
 	for to in perfetto chrome fxt speedscope pprof callgrind sqlite jsonl; do
 		commands+=("export --to $to -o $SCRATCH/tsan.$to")

@@ -11,9 +11,6 @@ const struct habit cmd_habits[] = {
 	/* commands of perf */
 	{ "script", "`auxdecode insn FILE` prints instructions, `auxdecode calls FILE` "
 		    "calls and returns, `auxdecode dump FILE` the records" },
-	{ "annotate", "`auxdecode hot --blocks FILE` counts the blocks of functions, "
-		      "`auxdecode insn --symbol NAME --source FILE` shows them with "
-		      "source lines" },
 	{ "top", "`auxdecode hot FILE` ranks functions by what ran in them" },
 	{ "stat", "`auxdecode count FILE` counts instructions, `auxdecode hot FILE` "
 		  "by function" },

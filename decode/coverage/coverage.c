@@ -15,18 +15,32 @@
 #include "decode/lib/trace/gap.h"
 #include "common/outbuf.h"
 
-static void close_coverage(void *sink)
+void coverage_fini(struct coverage *c)
 {
-	struct coverage *c = sink;
-
-	if (!c)
-		return;
 	cover_partials_free(c);
 	cover_counter_fini(&c->counter);
 	cover_units_fini(&c->units);
 	pthread_mutex_destroy(&c->lock);
 	free(c->pending);
-	free(c);
+}
+
+static void close_coverage(void *sink)
+{
+	if (!sink)
+		return;
+	coverage_fini(sink);
+	free(sink);
+}
+
+int coverage_init(struct coverage *c, const struct sink_env *env)
+{
+	int err;
+
+	pthread_mutex_init(&c->lock, NULL);
+	c->env = *env;
+	c->pid = UINT32_MAX;
+	err = cover_units_init(&c->units);
+	return err ? err : cover_counter_init(&c->counter, &c->units);
 }
 
 static int check_output(const struct sink_env *env, enum cover_format format,
@@ -55,13 +69,8 @@ static int open_coverage(void **sink, const struct sink_env *env,
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -AUX_E_NOMEM;
-	pthread_mutex_init(&c->lock, NULL);
-	c->env = *env;
 	c->config = *config;
-	c->pid = UINT32_MAX;
-	err = cover_units_init(&c->units);
-	if (!err)
-		err = cover_counter_init(&c->counter, &c->units);
+	err = coverage_init(c, env);
 	if (err) {
 		close_coverage(c);
 		return err;
@@ -91,8 +100,8 @@ static int put_aside(struct coverage *c)
  * the jump that is open in a stream is put aside when another stream comes and
  * taken up when the first returns, provided that the same thread runs on.
  */
-static int flow_coverage(void *sink, const struct flow_ctx *ctx,
-			 const struct aux_flow *ev, size_t n)
+int coverage_flow(void *sink, const struct flow_ctx *ctx,
+		  const struct aux_flow *ev, size_t n)
 {
 	struct coverage *c = sink;
 	struct cover_counter *k = &c->counter;
@@ -265,6 +274,24 @@ static int print_tally(struct coverage *c, const struct cover_tally *t,
 	return print_lines(c, t);
 }
 
+int coverage_tally(struct coverage *c, struct cover_tally *t)
+{
+	int err = 0;
+
+	if (c->counter.prev)
+		err = put_aside(c);
+	for (size_t i = 0; i < c->n_pending && !err; i++)
+		err = cover_end_pause(c, &c->pending[i]);
+	/* lcov counts how often a line is entered, which the next part does */
+	if (!err && c->config.format == COVER_AFL)
+		err = cover_join_parts(c);
+	if (!err)
+		err = expand(c, t);
+	if (!err && t->nomem)
+		err = -AUX_E_NOMEM;
+	return err ? err : cover_tally_sort(t);
+}
+
 static int finish_coverage(void *sink, struct aux_diag *diag)
 {
 	struct coverage *c = sink;
@@ -274,19 +301,8 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 
 	t.only = c->config.module;
 	t.by_base = c->config.format == COVER_DRCOV;
-	if (!err && c->counter.prev)
-		err = put_aside(c);
-	for (size_t i = 0; i < c->n_pending && !err; i++)
-		err = cover_end_pause(c, &c->pending[i]);
-	/* lcov counts how often a line is entered, which the next part does */
-	if (!err && c->config.format == COVER_AFL)
-		err = cover_join_parts(c);
 	if (!err)
-		err = expand(c, &t);
-	if (!err && t.nomem)
-		err = -AUX_E_NOMEM;
-	if (!err)
-		err = cover_tally_sort(&t);
+		err = coverage_tally(c, &t);
 	if (!err) {
 		r->n_filtered = t.n_filtered;
 		r->n_mismatches = t.n_mismatches;
@@ -323,7 +339,7 @@ const struct sink_ops sink_coverage = {
 	.config_size = sizeof(struct coverage_config),
 	.makes_file = makes_file,
 	.open = open_coverage,
-	.flow = flow_coverage,
+	.flow = coverage_flow,
 	.finish = finish_coverage,
 	.close = close_coverage,
 	.partial_new = cover_partial_new,

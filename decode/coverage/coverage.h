@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * coverage: the sink that says which lines, functions, branches and blocks ran
- * and how often, and the merging of its output files.
+ * and how often, and the merging of its output files; annotate: the sink that
+ * says it of one function, instruction by instruction.
  */
 #ifndef DECODE_COVERAGE_COVERAGE_H
 #define DECODE_COVERAGE_COVERAGE_H
@@ -28,7 +29,7 @@ struct coverage_config {
 	const char *module;	/* --module NAME, NULL: all files */
 };
 
-extern const struct sink_ops sink_coverage;
+extern const struct sink_ops sink_coverage, sink_annotate;
 
 /*
  * Merging: lcov tracefiles are added up, drcov and sancov files are united, and

@@ -210,26 +210,6 @@ static struct graph_insn *find_insn(const struct graph *g, uint64_t off)
 
 /* ---- Blocks and arcs ---- */
 
-/* The first edge of the module from off or later; edges are sorted by from. */
-static const struct cover_edge *find_edges(const struct graph_counts *c,
-					   uint64_t off)
-{
-	const struct cover_edge *e = c->tally->edges + c->module->edge;
-	size_t lo = 0, n = c->module->n_edges;
-
-	while (n) {
-		size_t half = n / 2;
-
-		if (e[lo + half].from < off) {
-			lo += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	return e + lo;
-}
-
 /* True for edges within a function's graph. Calls and returns leave it. */
 static bool is_jump(const struct cover_edge *e)
 {
@@ -246,8 +226,7 @@ static bool is_jump(const struct cover_edge *e)
  */
 static void mark_leaders(struct graph *g, const struct graph_counts *c)
 {
-	const struct cover_edge *e, *end = c->tally->edges + c->module->edge +
-					   c->module->n_edges;
+	const struct cover_edge *e, *end;
 
 	for (size_t i = 0; i < g->n_insns; i++) {
 		struct graph_insn *in = &g->insns[i], *to;
@@ -262,7 +241,7 @@ static void mark_leaders(struct graph *g, const struct graph_counts *c)
 			     find_insn(g, in->to) : NULL;
 		if (to)
 			to->leads = true;
-		for (e = find_edges(c, in->off);
+		for (e = cover_edges_from(c->tally, c->module, in->off, &end);
 		     e < end && e->from == in->off; e++) {
 			to = is_jump(e) ? find_insn(g, e->to) : NULL;
 			if (to)
@@ -334,8 +313,7 @@ static int add_arc(struct graph *g, uint32_t from, uint32_t to, uint64_t n)
  */
 static int add_jumps(struct graph *g, const struct graph_counts *c)
 {
-	const struct cover_edge *e, *end = c->tally->edges + c->module->edge +
-					   c->module->n_edges;
+	const struct cover_edge *e, *end;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < g->n_blocks && !rc; i++) {
@@ -344,7 +322,7 @@ static int add_jumps(struct graph *g, const struct graph_counts *c)
 		if (in->cls == X86_OTHER && i + 1 < g->n_blocks &&
 		    g->insns[g->blocks[i].last + 1].off == in->off + in->size)
 			rc = add_arc(g, i, i + 1, graph_count(c, in->off));
-		for (e = find_edges(c, in->off);
+		for (e = cover_edges_from(c->tally, c->module, in->off, &end);
 		     e < end && e->from == in->off && !rc; e++) {
 			to = is_jump(e) ? find_insn(g, e->to) : NULL;
 			if (to)

@@ -6,6 +6,8 @@
  *	    --> drcov, sancov, AFL (formats.c)
  *	    --> lines, functions, branches (lines.c, by the flow graph of graph.c)
  *	        --> lcov, summary (files.c)
+ *	    --> instructions of a function (annotate.c) --> text, JSON, HTML
+ *	        (annotate_print.c)
  *
  * While the flow comes only units are counted: a unit is a step, a path or a lone range,
  * and has a number that stays with the step or path (user[0]). One event thus costs
@@ -23,8 +25,10 @@
 #include "decode/coverage/coverage.h"
 #include "decode/lib/elf/elf.h"
 
+struct disasm;
 struct elfimage;
 struct space;
+struct symbol;
 
 /* ---- tally.c: blocks and edges of files, by offset ---- */
 
@@ -36,7 +40,15 @@ struct cover_range {
 	uint8_t what;		/* enum aux_range_end */
 };
 
-/* A file, by its recorded path and build id. */
+/* Where a part of a module was mapped; the first such place. */
+struct cover_view {
+	const struct space *space;
+	uint64_t off, end;	/* in the module */
+	uint64_t ip;		/* of off */
+};
+
+/* A file, by its recorded path and build id; with all_code also a piece of code
+ * that is in no file. */
 struct cover_module {
 	const char *path;	/* as recorded */
 	uint8_t build_id[20];
@@ -47,6 +59,9 @@ struct cover_module {
 	uint64_t base, end;	/* addresses of a mapping */
 	struct elfimage *image;	/* codeview's; NULL: it cannot be read */
 	uint64_t shift;		/* offset in image - offset in the module */
+	const uint8_t *code;	/* of no file: its bytes; else NULL */
+	struct cover_view *views;	/* with all_code only */
+	size_t n_views, cap_views;
 	/* set by cover_tally_sort: the module's part of blocks and edges */
 	size_t block, n_blocks;	/* sorted by offset */
 	size_t edge, n_edges;	/* sorted by from, to */
@@ -58,6 +73,8 @@ struct cover_block {
 	uint64_t n;
 	uint32_t module;
 	uint32_t size;
+	uint32_t n_insns;
+	uint16_t mode;		/* AUX_FLOW_MODE_* */
 };
 
 /* From a branch to its target, or to the instruction after it if it was not
@@ -73,6 +90,8 @@ struct cover_tally {
 	const struct sink_host *host;
 	const char *only;	/* --module: path or name; NULL: all */
 	bool by_base;		/* a file at two addresses is two modules */
+	bool all_code;		/* that of no file, too, and --symbol leaves
+				 * nothing out */
 	struct cover_module *modules;
 	size_t n_modules, cap_modules;
 	struct cover_block *blocks;
@@ -87,6 +106,7 @@ struct cover_tally {
 	/* the module of mappings seen lately, by a hash of the pointer */
 	const void *last_map[64];
 	uint32_t last_module[64];
+	uint32_t last_code[1024];	/* module + 1 of code of no file */
 	struct walk *walk;
 };
 
@@ -106,6 +126,16 @@ int cover_tally_end(struct cover_tally *t, const struct space *space,
 /* Sorts modules by path, blocks and edges by place, adds up equal ones, and sets
  * the parts of modules. Once. 0 or -AUX_E_NOMEM. */
 int cover_tally_sort(struct cover_tally *t);
+/* Of a sorted tally: the edges of a module from an offset on; the first of them
+ * and, *end, the end of all of the module. */
+const struct cover_edge *cover_edges_from(const struct cover_tally *t,
+					  const struct cover_module *m,
+					  uint64_t off,
+					  const struct cover_edge **end);
+/* With all_code: the address of an offset of a module, and a space that has it;
+ * false: it was not mapped. */
+bool cover_address(const struct cover_module *m, uint64_t off,
+		   const struct space **space, uint64_t *ip);
 
 /* ---- count.c: units and how often they ran ---- */
 
@@ -214,6 +244,16 @@ struct coverage {
 	struct cover_partial *idle;
 };
 
+/* coverage.c, of any sink that begins with a struct coverage: c is zeroed; after
+ * an error, too, coverage_fini is due. As in session/sink.h. */
+int coverage_init(struct coverage *c, const struct sink_env *env);
+void coverage_fini(struct coverage *c);
+int coverage_flow(void *sink, const struct flow_ctx *ctx,
+		  const struct aux_flow *ev, size_t n);
+/* What was counted, as blocks and edges in a sorted tally, which is initialized.
+ * Once. 0 or -AUX_E_NOMEM. */
+int coverage_tally(struct coverage *c, struct cover_tally *t);
+
 /* count.c: as in session/sink.h */
 int cover_partial_new(void **partial, const void *sink);
 int cover_partial_flow(void *partial, uint32_t stint,
@@ -289,6 +329,10 @@ struct cover_lines {
  * then, too, cover_lines_fini is due. */
 int cover_lines_make(struct cover_lines *l, const struct cover_tally *t);
 void cover_lines_fini(struct cover_lines *l);
+/* The lines of the one function of a module that has code at an offset; no
+ * lines: it has no debug information. As cover_lines_make. */
+int cover_lines_of(struct cover_lines *l, const struct cover_tally *t,
+		   const struct cover_module *module, uint64_t off);
 
 /* The test name of a tracefile of a part. */
 #define COVER_PART "part_of_a_recording"
@@ -388,5 +432,77 @@ void graph_fini(struct graph *g);
  * ascending order. 0, or -AUX_E_NOMEM. */
 int graph_cycles(const struct graph *g, const uint32_t *blocks, size_t n,
 		 uint64_t *sum);
+
+/* ---- annotate.c: one function, instruction by instruction ---- */
+
+enum annotate_format { ANNOTATE_TEXT, ANNOTATE_JSON, ANNOTATE_HTML };
+
+struct annotate_config {
+	uint64_t limit;		/* -n: functions; 0: the default */
+	enum annotate_format format;
+	unsigned syntax;	/* enum disasm_syntax */
+	bool lines;		/* --lines: source lines alone */
+};
+
+struct annotate_insn {
+	uint64_t off;		/* in the module */
+	uint64_t n;		/* how often it ran */
+	uint8_t size;
+	bool is_data;		/* bytes that are no instruction */
+};
+
+/* Another function that called this one, or was called by it. */
+struct annotate_peer {
+	const char *name;	/* NULL: none is known */
+	uint64_t ip;		/* of that code, where there is no name */
+	uint64_t n;
+};
+
+struct annotate_peers {
+	struct annotate_peer *v;
+	size_t n, cap;
+};
+
+struct annotate_function {
+	const struct cover_module *module;
+	const char *name, *dso;	/* as in struct symbol */
+	uint64_t off, end;	/* in the module */
+	uint64_t entered;	/* runs of the first instruction */
+	uint64_t n_insns;	/* runs of all of them */
+	uint16_t mode;		/* AUX_FLOW_MODE_* */
+	/* sorted by off; those that did not run, too */
+	struct annotate_insn *insns;
+	size_t n, cap;
+	struct annotate_peers callers, callees;	/* most calls first */
+	struct cover_lines lines;	/* none without debug information */
+};
+
+/* What becomes of the conditional or indirect branch at an offset. */
+struct annotate_branch {
+	uint64_t taken, not_taken;
+	struct annotate_peers targets;	/* of an indirect one */
+};
+
+struct annotate {
+	struct coverage coverage;	/* first */
+	struct annotate_config config;
+	struct disasm *disasm;
+	struct cover_tally tally;
+};
+
+/* The symbol of a place; name NULL: none. */
+void annotate_symbol(const struct annotate *a, const struct cover_module *m,
+		     uint64_t off, struct symbol *sym);
+/* At most len bytes of code; returns how many there are. */
+size_t annotate_code(const struct annotate *a, const struct cover_module *m,
+		     uint64_t off, uint8_t *code, size_t len);
+/* b->targets.v is the caller's to free. 0 or -AUX_E_NOMEM. */
+int annotate_branch(const struct annotate *a, const struct annotate_function *f,
+		    const struct annotate_insn *in, struct annotate_branch *b);
+
+/* annotate_print.c: writes functions, those that ran most first; n_all is how
+ * many fit. 0 or -AUX_E_NOMEM. */
+int annotate_print(const struct annotate *a, const struct annotate_function *v,
+		   size_t n, size_t n_all);
 
 #endif

@@ -892,3 +892,45 @@ int cover_lines_make(struct cover_lines *l, const struct cover_tally *t)
 		rc = -AUX_E_NOMEM;
 	return rc ? rc : cover_lines_sort(l);
 }
+
+/* Which of the functions has code at an address as linked. */
+static struct elfimage_function *function_at(struct elfimage_function *f,
+					     size_t n, uint64_t addr)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < f[i].n_areas; k++)
+			if (addr >= f[i].areas[k].start &&
+			    addr < f[i].areas[k].end)
+				return &f[i];
+	return NULL;
+}
+
+int cover_lines_of(struct cover_lines *l, const struct cover_tally *t,
+		   const struct cover_module *module, uint64_t off)
+{
+	struct maker m = { .l = l, .labels_file = NO_FILE, .module = module };
+	struct elfimage_function *v = NULL, *f = NULL;
+	uint64_t addr;
+	size_t n;
+	int rc;
+
+	rc = module->image ? elfimage_functions(module->image, &v, &n) :
+			     -AUX_E_NOENT;
+	if (rc == -AUX_E_NOMEM)
+		return rc;
+	if (!rc && elfimage_addr(module->image, off + module->shift, &addr))
+		f = function_at(v, n, addr);
+	rc = f ? graph_counts_init(&m.counts, t, module) : 0;
+	if (f && !rc) {
+		place_lambdas(module->image, f, 1);
+		rc = add_function(&m, f, false);
+	}
+	if (!rc)
+		rc = emit_lines(&m);
+	graph_counts_fini(&m.counts);
+	maker_fini(&m);
+	free(v);
+	if (!rc && l->nomem)
+		rc = -AUX_E_NOMEM;
+	return rc ? rc : cover_lines_sort(l);
+}

@@ -33,6 +33,8 @@ int cover_tally_init(struct cover_tally *t, const struct sink_host *host)
 void cover_tally_fini(struct cover_tally *t)
 {
 	walk_free(t->walk);
+	for (size_t i = 0; i < t->n_modules; i++)
+		free(t->modules[i].views);
 	free(t->modules);
 	free(t->blocks);
 	free(t->edges);
@@ -57,7 +59,7 @@ static bool is_file(const struct mapping *m)
 static bool is_same(const struct cover_tally *t, const struct cover_module *a,
 		    const struct mapping *m)
 {
-	if (t->by_base && a->base != m->start - m->pgoff)
+	if (a->code || (t->by_base && a->base != m->start - m->pgoff))
 		return false;
 	return a->kind == m->kind && a->build_id_size == m->build_id_size &&
 	       !memcmp(a->build_id, m->build_id, sizeof(a->build_id)) &&
@@ -81,6 +83,55 @@ static void find_image(struct cover_tally *t, struct cover_module *mod,
 		mod->shift = off - (ip - m->start + m->pgoff);
 }
 
+/* Room for a new module at the end; NULL: out of memory. */
+static struct cover_module *new_module(struct cover_tally *t)
+{
+	if (array_grow(&t->modules, t->n_modules, &t->cap_modules,
+		 sizeof(*t->modules)) < 0) {
+		t->nomem = true;
+		return NULL;
+	}
+	return &t->modules[t->n_modules];
+}
+
+bool cover_address(const struct cover_module *m, uint64_t off,
+		   const struct space **space, uint64_t *ip)
+{
+	for (size_t i = 0; i < m->n_views; i++) {
+		const struct cover_view *v = &m->views[i];
+
+		if (off < v->off || off >= v->end)
+			continue;
+		*space = v->space;
+		*ip = v->ip + (off - v->off);
+		return true;
+	}
+	return false;
+}
+
+/* Remembers where a module is mapped, unless that part is known. */
+static void add_view(struct cover_tally *t, struct cover_module *mod,
+		     const struct cover_view *v)
+{
+	const struct space *space;
+	uint64_t ip;
+
+	if (t->all_code && !(cover_address(mod, v->off, &space, &ip) &&
+			     cover_address(mod, v->end - 1, &space, &ip)))
+		t->nomem |= array_append(&mod->views, &mod->n_views,
+					 &mod->cap_views, v, sizeof(*v)) < 0;
+}
+
+static void add_mapping(struct cover_tally *t, struct cover_module *mod,
+			const struct space *space, const struct mapping *m)
+{
+	struct cover_view v = { .space = space, .off = m->pgoff,
+				.end = m->pgoff + (m->end - m->start),
+				.ip = m->start };
+
+	add_view(t, mod, &v);
+}
+
 /* The module of a mapping, a new one if need be; NO_MODULE: out of memory. */
 static uint32_t add_module(struct cover_tally *t, const struct space *space,
 			   const struct mapping *m, uint64_t ip)
@@ -93,14 +144,12 @@ static uint32_t add_module(struct cover_tally *t, const struct space *space,
 			continue;
 		if (m->start - m->pgoff == mod->base && m->end > mod->end)
 			mod->end = m->end;
+		add_mapping(t, mod, space, m);
 		return (uint32_t)i;
 	}
-	if (array_grow(&t->modules, t->n_modules, &t->cap_modules,
-		 sizeof(*t->modules)) < 0) {
-		t->nomem = true;
+	mod = new_module(t);
+	if (!mod)
 		return NO_MODULE;
-	}
-	mod = &t->modules[t->n_modules];
 	*mod = (struct cover_module){
 		.path = m->path, .build_id_size = m->build_id_size,
 		.kind = m->kind, .pid = space->pid, .end = m->end,
@@ -108,7 +157,47 @@ static uint32_t add_module(struct cover_tally *t, const struct space *space,
 	};
 	memcpy(mod->build_id, m->build_id, sizeof(mod->build_id));
 	find_image(t, mod, space, m, ip);
+	add_mapping(t, mod, space, m);
 	return (uint32_t)t->n_modules++;
+}
+
+/*
+ * The module of code that is in no file, by the place of its bytes, which is the
+ * same in all spaces that have it. path: of the mapping. NO_MODULE: there are no
+ * bytes, or no memory.
+ */
+static uint32_t find_code(struct cover_tally *t, const struct space *space,
+			  uint64_t ip, const char *path, uint64_t *off)
+{
+	struct cover_module *mod;
+	struct aux_code area;
+	uint32_t *last;
+
+	if (!space || t->host->code(t->host->priv, space, ip, &area) ||
+	    ip < area.start || ip >= area.end)
+		return NO_MODULE;
+	*off = ip - area.start;
+	last = &t->last_code[((uintptr_t)area.bytes >> 4 ^
+			      (uintptr_t)area.bytes >> 14) & 1023];
+	if (*last && t->modules[*last - 1].code == area.bytes)
+		return *last - 1;
+	for (size_t i = 0; i < t->n_modules; i++) {
+		if (t->modules[i].code != area.bytes)
+			continue;
+		*last = (uint32_t)i + 1;
+		return (uint32_t)i;
+	}
+	mod = new_module(t);
+	if (!mod)
+		return NO_MODULE;
+	*mod = (struct cover_module){
+		.path = path, .pid = space->pid, .base = area.start,
+		.end = area.end, .code = area.bytes,
+	};
+	add_view(t, mod, &(struct cover_view){
+		.space = space, .end = area.end - area.start, .ip = area.start });
+	*last = (uint32_t)++t->n_modules;
+	return *last - 1;
 }
 
 static bool is_named(const char *path, const char *name)
@@ -126,6 +215,8 @@ static uint32_t find_module(struct cover_tally *t, const struct space *space,
 	const struct mapping *m = space ? space_find(space, ip) : NULL;
 	size_t i = ((uintptr_t)m >> 4 ^ (uintptr_t)m >> 12) & 63;
 
+	if (t->all_code && (!m || !is_file(m)))
+		return find_code(t, space, ip, m ? m->path : "", off);
 	if (!m || !is_file(m) || (t->only && !is_named(m->path, t->only)))
 		return NO_MODULE;
 	*off = ip - m->start + m->pgoff;
@@ -141,7 +232,7 @@ static bool is_wanted(const struct cover_tally *t, const struct space *space,
 {
 	struct symbol sym = { 0 };
 
-	if (!names_select(t->host->names))
+	if (t->all_code || !names_select(t->host->names))
 		return true;
 	if (!t->host->symbol ||
 	    t->host->symbol(t->host->priv, space, ip, &sym))
@@ -200,7 +291,8 @@ int cover_tally_range(struct cover_tally *t, const struct space *space,
 	t->modules[module].mode = r->flags & AUX_FLOW_MODE_MASK;
 	t->blocks[t->n_blocks++] = (struct cover_block){
 		.off = off, .n = n, .module = module,
-		.size = (uint32_t)(end - r->first),
+		.size = (uint32_t)(end - r->first), .n_insns = r->n,
+		.mode = r->flags & AUX_FLOW_MODE_MASK,
 	};
 	return 0;
 }
@@ -357,4 +449,26 @@ int cover_tally_sort(struct cover_tally *t)
 		t->modules[t->edges[i].module].n_edges++;
 	}
 	return 0;
+}
+
+const struct cover_edge *cover_edges_from(const struct cover_tally *t,
+					  const struct cover_module *m,
+					  uint64_t off,
+					  const struct cover_edge **end)
+{
+	const struct cover_edge *e = t->edges + m->edge;
+	size_t lo = 0, n = m->n_edges;
+
+	*end = e + n;
+	while (n) {
+		size_t half = n / 2;
+
+		if (e[lo + half].from < off) {
+			lo += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return e + lo;
 }
