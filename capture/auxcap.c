@@ -196,6 +196,11 @@ static const struct option_row what_rows[] = {
 	  .help = "of repair: only say what would be done",
 	  OPTION_FLAG(OPTIONS, dry_run) },
 	END,
+}, verbose_rows[] = {
+	{ .name = "verbose", .letter = 'v',
+	  .help = "say also what a software source's recording cost",
+	  OPTION_FLAG(OPTIONS, verbose) },
+	END,
 }, quiet_rows[] = {
 	{ .name = "quiet", .letter = 'q',
 	  .help = "only errors and losses on standard error",
@@ -222,7 +227,8 @@ static const struct {
 	{ "When", when_rows },		  { "Where to", output_rows },
 	{ NULL, where_rows },		  { "Software sources", soft_rows },
 	{ "General", status_rows },	  { NULL, repair_rows },
-	{ NULL, quiet_rows },		  { NULL, help_rows },
+	{ NULL, verbose_rows },		  { NULL, quiet_rows },
+	{ NULL, help_rows },
 };
 
 /* table: words that are commands when they come first; the first is meant where
@@ -233,7 +239,7 @@ static const struct command {
 } commands[] = {
 	{ "record", "record a program, a process or the machine",
 	  { what_rows, whom_rows, when_rows, output_rows, where_rows, soft_rows,
-	    status_rows, quiet_rows, help_rows, NULL } },
+	    status_rows, verbose_rows, quiet_rows, help_rows, NULL } },
 	{ "list", "events that can be recorded here", { help_rows, NULL } },
 	{ "doctor", "what works on this machine, and what would fix the rest",
 	  { help_rows, NULL } },

@@ -99,6 +99,23 @@ for c in threads feature_timer stack_threads; do
 	done
 done
 
+### nothing is stepped that need not be: -v counts
+
+# stepped MOST CASE COMMAND...: at most so many instructions are
+stepped() {
+	local most=$1 text=$2 n
+	shift 2
+	timeout -k 5 300 "$auxcap" -v -e soft_pt/native/u -o "$data" -- "$@" </dev/null >/dev/null 2>"$log"
+	n=$(sed -n 's/.*native: \([0-9]*\) instructions stepped.*/\1/p' "$log")
+	that "$text: ${n:-no} instructions are stepped, $most at most" "$log" test "${n:-$((most + 1))}" -le "$most"
+}
+
+wanted stepped && {
+	stepped 200 "code in writable memory" "$programs/jit"
+	stepped 2000 "code that changes itself" "$programs/hostile" selfmod "$SCRATCH"
+	stepped 100 "a static program" "$programs/hello_static"
+}
+
 ### what it cannot do is told
 
 for more in ptw emulate step; do

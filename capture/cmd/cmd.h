@@ -38,7 +38,7 @@ struct cmd_options {
 	const char *truth;	/* --truth, NULL: none */
 	uint32_t inject_overflow;
 	bool exit_status;	/* the program's status becomes ours */
-	bool quiet;
+	bool quiet, verbose;
 	bool dry_run;		/* repair */
 	bool help, version;
 	const char *completion;	/* --completion SHELL */

@@ -27,8 +27,6 @@ const struct habit cmd_habits[] = {
 	  "profile --to perf -o OUT FILE` makes samples with branch stacks" },
 	{ "-k --clockid", "records have the clock of perf, which the trace's own is "
 			  "converted to; names of JIT code need no other one" },
-	{ "-v --verbose", "`auxcap doctor` says what works here; a loss is always "
-			  "printed" },
 	{ "-V", "`auxcap --version`" },
 	{ "-i --no-inherit", "threads and children are always recorded with their "
 			     "parent; -t TID is one thread" },

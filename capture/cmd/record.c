@@ -842,6 +842,7 @@ int cmd_record(struct cmd_options *o)
 		.truth_path = o->truth,
 		.inject_overflow = o->inject_overflow,
 		.per_thread = o->kernel.target.per_thread,
+		.verbose = o->verbose,
 		.progress = cmd_progress_show,
 		.progress_priv = &progress,
 		.stop = &stop,

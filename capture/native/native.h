@@ -23,6 +23,10 @@
  * unit yet, an indirect target that is not in the table, a system call that
  * changes what the tracer knows.
  *
+ * Code that may change any time, unseen (it can be written, or is shared), is compared
+ * with what was copied each time that it is about to run: when its unit is entered, and
+ * after each store that is not to the stack.
+ *
  * Others may run in the cache at any time: what is written goes beyond what
  * they can reach, except for links, which are single aligned stores.
  *
@@ -39,12 +43,12 @@
 #define NATIVE_ENTERED 0x80000000u
 #define NATIVE_MAX_ID 0x7ffffff0u
 #define NATIVE_N_CALLS 65536u	/* by the low 16 bits of the number; 0: traps */
-#define NATIVE_N_TARGETS 65536u	/* of the table, and NATIVE_PROBES more */
+#define NATIVE_N_TARGETS 65536u	/* of a table, and NATIVE_PROBES more */
+#define NATIVE_N_TABLES 256u	/* by bits 16 to 23 of an address */
 #define NATIVE_PROBES 5
-#define NATIVE_NO_TARGET (UINT64_C(1) << 62)	/* negative of no address */
 #define NATIVE_MAX_INSNS 96	/* of a unit */
-#define NATIVE_MAX_EXITS (NATIVE_MAX_INSNS + 1)
-#define NATIVE_MAX_CODE 16384u	/* bytes of a unit's copy, more than enough */
+#define NATIVE_MAX_EXITS (2 * NATIVE_MAX_INSNS + 1)
+#define NATIVE_MAX_CODE 32768u	/* bytes of a unit's copy, more than enough */
 #define NATIVE_NO_REG 0xff
 
 /* What copies use, at GS. */
@@ -53,14 +57,15 @@ struct native_slots {
 				 * 0: the ring is full */
 	uint64_t rax, rcx, rdx;	/* the program's, while a copy uses these */
 	uint64_t far;		/* of the register that a far operand needs */
-	uint64_t table;		/* of struct native_target */
 	uint64_t calls;		/* NATIVE_N_CALLS bytes */
 	uint64_t target, dest;	/* of an indirect branch */
+	uint64_t tables[NATIVE_N_TABLES];	/* of struct native_target */
 };
 
-/* At the low 16 bits of ip, or in one of the next. */
+/* At the low 16 bits of ip, or in one of the next. All 0: free; that is the key of the
+ * address ~0, to which nobody goes for long. */
 struct native_target {
-	uint64_t minus_ip;
+	uint64_t key;		/* -ip - 1 */
 	uint64_t code;		/* the unit's number is in the word before it */
 };
 
@@ -69,6 +74,7 @@ enum native_exit_kind {
 	NATIVE_SYSCALL,		/* SYSCALL runs, then it goes on at target */
 	NATIVE_INDIRECT,	/* leaves no record of its own */
 	NATIVE_TRAP,		/* the instruction at target is not copied */
+	NATIVE_CHANGED,		/* code from target on is not what was copied */
 };
 
 /* Addresses are those of the cache in the program; 0: it has none. */
@@ -77,10 +83,13 @@ struct native_exit {
 	uint64_t link;		/* of the displacement or pointer to the next */
 	uint64_t miss, full;	/* INT3: nothing linked; ring full */
 	uint64_t record;	/* goes on there with room in the ring */
-	uint64_t trap;		/* INT3 before a SYSCALL, or NATIVE_TRAP's */
+	uint64_t trap;		/* INT3 before a SYSCALL, or NATIVE_TRAP's and
+				 * NATIVE_CHANGED's, */
+	uint64_t compare, compared;	/* whose comparison is there */
 	uint64_t after;		/* the instruction after SYSCALL */
 	uint32_t unit, to;	/* numbers; to 0: nothing linked */
-	uint32_t was;		/* the caller's: to, before it was unlinked */
+	uint32_t was;		/* the caller's: to, before it was unlinked; */
+	uint32_t next_in;	/* the next of those linked to the same unit, + 1 */
 	uint16_t n_insns;	/* of the unit, when it leaves here */
 	uint16_t n_blocks;	/* the caller's */
 	uint8_t kind;
@@ -89,7 +98,7 @@ struct native_exit {
 
 struct native_insn {
 	uint64_t ip, target;	/* target: of a direct branch */
-	uint64_t at;		/* of the copy's first byte */
+	uint64_t at, end;	/* of the copy's bytes */
 	uint8_t size, cls;	/* enum x86_class */
 	uint8_t far;		/* register in slots.far during the copy */
 };
@@ -114,6 +123,8 @@ struct native_copy {
 struct native_source {
 	/* Bytes at ip, at most 15; 0: what is there is not to be copied. */
 	size_t (*fetch)(void *priv, uint64_t ip, uint8_t *bytes);
+	/* The bytes at ip may be other ones any time. */
+	bool (*changes)(void *priv, uint64_t ip);
 	/* A unit exists for ip. */
 	bool (*known)(void *priv, uint64_t ip);
 	/* Copies of the code at ip go to the area that begins there. */

@@ -16,6 +16,8 @@ enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
 #define SLOT(name) ((uint32_t)offsetof(struct native_slots, name))
 #define NEAR (INT64_C(1) << 31)
 #define MAX_CONSTANTS NATIVE_MAX_INSNS
+#define MAX_DIFFERS 512
+#define SAME_MAX 48	/* bytes that are compared at once, and an instruction */
 
 /* A copy in the making. */
 struct gen {
@@ -442,6 +444,14 @@ struct unit {
 	struct native_copy *copy;
 	uint32_t unit, exit;
 	uint8_t *taken[NATIVE_MAX_EXITS];	/* rel32 of conditions, by exit */
+	uint64_t same_from, same_to;	/* code that was compared, and is run
+					 * before the next store */
+	/* jumps of comparisons, rel32, to exits; in their order */
+	struct {
+		uint8_t *disp;
+		uint16_t exit;
+	} differs[MAX_DIFFERS];
+	unsigned n_differs;
 };
 
 static struct native_exit *new_exit(struct unit *u, uint8_t kind,
@@ -514,6 +524,135 @@ static uint64_t copy_branch(struct unit *u, const struct shape *s,
 	}
 }
 
+/* The instruction at ip. False: there is none that is to be copied. */
+static bool get_insn(const struct unit *u, uint64_t ip, uint8_t *bytes,
+		     struct x86_insn *x, struct shape *s)
+{
+	size_t n = u->src->fetch(u->src->priv, ip, bytes);
+
+	if (!n || x86_insn_decode(bytes, n, x) <= 0)
+		return false;
+	*s = shape_of(bytes, x);
+	return !is_odd(s);
+}
+
+/* ---- code that may change ---- */
+
+/* Opcodes 0F xx that only read a memory operand: bit xx % 8 of byte xx / 8. */
+static const uint8_t reads_0f[32] = {
+	[0x10 / 8] = 0x55, [0x18 / 8] = 0x81, [0x28 / 8] = 0xf5 & ~0x08,
+	[0x40 / 8] = 0xff, [0x48 / 8] = 0xff, [0x50 / 8] = 0xff,
+	[0x58 / 8] = 0xff, [0x60 / 8] = 0xff, [0x68 / 8] = 0xff,
+	[0x70 / 8] = 0x7f, [0xa8 / 8] = 0x80, [0xb0 / 8] = 0xc0,
+	[0xb8 / 8] = 0xc0,
+};
+
+/* The same of opcodes without a prefix; some by the reg field. */
+static bool only_reads(uint8_t op, unsigned reg)
+{
+	if (op < 0x40)
+		return (op & 7) == 2 || (op & 7) == 3 || (op & 0xfe) == 0x38;
+	if (op >= 0x80 && op <= 0x83)
+		return reg == 7;
+	if (op == 0xf6 || op == 0xf7)
+		return reg < 2 || reg >= 4;
+	if (op == 0xff)
+		return reg >= 2;
+	return op == 0x63 || op == 0x69 || op == 0x6b || op == 0x84 ||
+	       op == 0x85 || op == 0x8a || op == 0x8b || op == 0x8d;
+}
+
+/* Might write to code. The stack is taken for none. */
+static bool may_store(const struct shape *s)
+{
+	const uint8_t *p = s->bytes + s->n_prefixes;
+	uint8_t modrm = s->modrm_at ? s->bytes[s->modrm_at] : 0xc0;
+	uint8_t op = s->op;
+
+	if (!s->rex && (*p == 0xc5 || *p == 0xc4 || *p == 0x62)) {
+		if (*p != 0xc5 && (p[1] & 7) != 1)
+			return modrm >> 6 != 3;
+		op = s->bytes[s->modrm_at - 1];
+		return modrm >> 6 != 3 && !(reads_0f[op / 8] >> op % 8 & 1);
+	}
+	if (!s->modrm_at)
+		return (op >= 0xa2 && op <= 0xa5) || op == 0xaa || op == 0xab ||
+		       op == 0x6c || op == 0x6d;
+	if (modrm >> 6 == 3 || ((modrm & 7) == 4 && !(s->rex & 1) &&
+				(s->bytes[s->modrm_at + 1] & 7) == 4))
+		return false;
+	if (op != 0x0f)
+		return !only_reads(op, modrm >> 3 & 7);
+	op = p[!!s->rex + 1];
+	return !(reads_0f[op / 8] >> op % 8 & 1);
+}
+
+/* How many bytes from ip on are run before anything can have changed them. */
+static uint64_t same_length(const struct unit *u, uint64_t ip)
+{
+	uint8_t bytes[32] = { 0 };
+	struct x86_insn x;
+	struct shape s;
+	uint64_t at = ip;
+
+	while (at - ip < SAME_MAX && u->src->changes(u->src->priv, at) &&
+	       get_insn(u, at, bytes, &x, &s)) {
+		at += x.size;
+		if ((x.cls != X86_OTHER && x.cls != X86_COND) || may_store(&s))
+			break;
+	}
+	return at - ip;
+}
+
+/* Compares n bytes at ip, 8, 4, 2 or 1, with those of now; no flags. */
+static void put_compare(struct unit *u, uint64_t ip, const uint8_t *now,
+			unsigned n)
+{
+	struct gen *g = &u->g;
+	uint64_t value = 0;
+
+	memcpy(&value, now, n);
+	move_address(g, RAX, ip);
+	if (n == 8)
+		PUT(g, 0x48, 0x8b, 0x08);	/* mov (%rax), %rcx */
+	else if (n == 4)
+		PUT(g, 0x8b, 0x08);
+	else
+		PUT(g, 0x0f, n == 2 ? 0xb7 : 0xb6, 0x08);
+	move_address(g, RAX, -value);
+	PUT(g, 0x48, 0x8d, 0x0c, 0x01);		/* lea (%rcx,%rax), %rcx */
+	PUT(g, 0xe3, 5, 0xe9);			/* jrcxz over jmp to the exit */
+	u->differs[u->n_differs].disp = g->p;
+	u->differs[u->n_differs++].exit = (uint16_t)(u->copy->n_exits - 1);
+	put32(g, 0);
+}
+
+/* Before the copy of the instruction at ip. */
+static void compare_code(struct unit *u, uint64_t ip)
+{
+	struct native_exit *e;
+	uint64_t at, n = same_length(u, ip);
+	uint8_t bytes[15];
+	unsigned size;
+
+	e = new_exit(u, NATIVE_CHANGED, ip);
+	e->compare = here(&u->g);
+	save(&u->g, RAX, SLOT(rax));
+	save(&u->g, RCX, SLOT(rcx));
+	for (at = ip; at < ip + n; at += size) {
+		size = ip + n - at >= 8 ? 8 : ip + n - at >= 4 ? 4 :
+		       ip + n - at >= 2 ? 2 : 1;
+		if (u->src->fetch(u->src->priv, at, bytes) < size)
+			break;
+		put_compare(u, at, bytes, size);
+	}
+	load(&u->g, RAX, SLOT(rax));
+	load(&u->g, RCX, SLOT(rcx));
+	e->compared = here(&u->g);
+	u->same_from = ip;
+	u->same_to = ip + n;
+}
+
 /* Copies the instruction at ip; returns as follow(). */
 static uint64_t copy_insn(struct unit *u, uint64_t ip)
 {
@@ -521,34 +660,46 @@ static uint64_t copy_insn(struct unit *u, uint64_t ip)
 	uint8_t bytes[32] = { 0 };
 	struct x86_insn x;
 	struct shape s;
-	size_t n = u->src->fetch(u->src->priv, ip, bytes);
 
-	if (!n || x86_insn_decode(bytes, n, &x) <= 0) {
+	if (!get_insn(u, ip, bytes, &x, &s)) {
 		end_trap(u, ip);
 		return 0;
 	}
-	s = shape_of(bytes, &x);
-	if (is_odd(&s)) {
-		end_trap(u, ip);
-		return 0;
-	}
+	if (u->src->changes(u->src->priv, ip) &&
+	    (ip < u->same_from || ip >= u->same_to))
+		compare_code(u, ip);
 	*in = (struct native_insn){ .ip = ip, .size = x.size, .cls = x.cls,
 				    .target = ip + x.size + (uint64_t)x.disp,
 				    .at = here(&u->g), .far = NATIVE_NO_REG };
 	u->copy->n_insns++;
+	if (x.cls != X86_OTHER && x.cls != X86_COND)
+		u->same_from = u->same_to = 0;
 	if (x.cls != X86_OTHER)
-		return copy_branch(u, &s, in);
-	put_plain(&u->g, &s, in);
-	return ip + x.size;
+		ip = copy_branch(u, &s, in);
+	else
+		put_plain(&u->g, &s, in);
+	in->end = here(&u->g);
+	return x.cls != X86_OTHER ? ip : ip + x.size;
 }
 
-/* The exits of conditions, then constants. */
+/* The exits of conditions and comparisons, then constants. */
 static void put_tail(struct unit *u)
 {
 	struct gen *g = &u->g;
-	unsigned i;
+	unsigned i, k = 0;
 
 	for (i = 0; i < u->copy->n_exits; i++) {
+		struct native_exit *e = &u->copy->exits[i];
+
+		if (e->kind == NATIVE_CHANGED) {
+			for (; k < u->n_differs && u->differs[k].exit == i; k++)
+				land32(g, u->differs[k].disp);
+			load(g, RAX, SLOT(rax));
+			load(g, RCX, SLOT(rcx));
+			e->trap = here(g);
+			PUT(g, 0xcc);
+			continue;
+		}
 		if (!u->taken[i])
 			continue;
 		land32(g, u->taken[i]);
@@ -578,6 +729,7 @@ void native_translate(struct native_area *a, const struct native_source *src,
 		if (!ip)
 			break;
 		if (copy->n_insns == NATIVE_MAX_INSNS ||
+		    u.n_differs > MAX_DIFFERS - SAME_MAX / 2 ||
 		    src->known(src->priv, ip)) {
 			end_direct(&u, ip);
 			break;
@@ -630,7 +782,7 @@ static void put_found(struct gen *g)
 	PUT(g, 0xcc);
 }
 
-/* RCX: where the program goes. The table holds negatives: lea adds without
+/* RCX: where the program goes. The tables hold negatives: lea adds without
  * flags, and jrcxz tests without. */
 void native_area_init(struct native_area *a)
 {
@@ -643,11 +795,14 @@ void native_area_init(struct native_area *a)
 	save(&g, RCX, SLOT(target));
 	PUT(&g, 0x0f, 0xb7, 0xc1);		/* movzwl %cx, %eax */
 	PUT(&g, 0x8d, 0x04, 0x00);		/* lea (%rax,%rax), %eax */
-	load(&g, RDX, SLOT(table));
+	PUT(&g, 0x65, 0x0f, 0xb6, 0x14, 0x25);	/* movzbl %gs:target + 2, %edx */
+	put32(&g, SLOT(target) + 2);
+	PUT(&g, 0x65, 0x48, 0x8b, 0x14, 0xd5);	/* mov %gs:tables(,%rdx,8), %rdx */
+	put32(&g, SLOT(tables));
 	PUT(&g, 0x48, 0x8d, 0x14, 0xc2);	/* lea (%rdx,%rax,8), %rdx */
 	for (i = 0; i < NATIVE_PROBES; i++) {
 		PUT(&g, 0x48, 0x8b, 0x02);	/* mov (%rdx), %rax */
-		PUT(&g, 0x48, 0x8d, 0x0c, 0x08); /* lea (%rax,%rcx), %rcx */
+		PUT(&g, 0x48, 0x8d, 0x4c, 0x08, 1); /* lea 1(%rax,%rcx), %rcx */
 		PUT(&g, 0xe3, 0);
 		found[i] = g.p - 1;
 		load(&g, RCX, SLOT(target));

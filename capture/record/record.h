@@ -131,6 +131,7 @@ struct source_job {
 	const char *filter;		/* --filter: what to trace; NULL: all */
 	uint32_t inject_overflow;	/* test aid: an OVF so often; 0: never */
 	bool per_thread;
+	bool verbose;			/* notes say what it cost, too */
 
 	/* Called about twice a second while recording; NULL: not. */
 	void (*progress)(void *priv, uint64_t n_insns, uint64_t aux_bytes);

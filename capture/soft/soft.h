@@ -231,6 +231,11 @@ struct soft_program {
 	void *progress_priv;
 	const volatile sig_atomic_t *stop;	/* how often the user asked for
 				 * the end; the second time it comes at once */
+	/* What the user may want to know about how it went: "" at first. verbose: also
+	 * what it cost. */
+	char *notes;
+	size_t notes_size;
+	bool verbose;
 };
 int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 		     struct aux_diag *diag);

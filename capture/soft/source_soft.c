@@ -95,6 +95,7 @@ static struct source_soft *new_source(const struct source_soft_kind *kind,
 		.progress = job->progress ? forward_progress : NULL,
 		.progress_priv = (void *)(uintptr_t)job,
 		.stop = job->stop,
+		.verbose = job->verbose,
 	};
 	return sp;
 }
@@ -352,6 +353,8 @@ int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 	memset(result, 0, sizeof(*result));
 	sp->ledger = ledger;
 	sp->result = result;
+	sp->program.notes = result->notes;
+	sp->program.notes_size = sizeof(result->notes);
 	ret = features_host(w, sp->job->argc, sp->job->args);
 	if (!ret)
 		ret = put_arch(sp, w);

@@ -319,6 +319,7 @@ static bool sets_mask(uint64_t call)
 static void executed(struct step_thread *t, const struct step_insn *insn,
 		     uint64_t next)
 {
+	t->proc->step->counts[STEP_N_STEPS]++;
 	if (!t->user)
 		step_enter(t, insn->ip);
 	if (t->proc->step->p->truth) {
@@ -1265,6 +1266,8 @@ static int run(struct step *st, int *failed)
 	if (st->p->target)
 		st->status = step_end_beside(st);
 	fini(st);
+	if (st->native)
+		step_native_notes(st);
 	return err;
 }
 

@@ -76,6 +76,7 @@ struct step_process {
 	struct step_hash block_at;
 	struct step_page **pages;
 	size_t n_pages;
+	struct step_hash page_at;
 	struct step_native *native;	/* NULL: it is stepped */
 	uint64_t native_at[STEP_NATIVE_PARTS]; /* where it is, here or in what
 						* the process was forked from */
@@ -144,6 +145,21 @@ struct step_build_id {
 	uint8_t size;
 };
 
+/* Why threads that ran from the code cache were stopped, or could not go there. */
+enum step_count {
+	STEP_N_STEPS,		/* instructions stepped */
+	STEP_N_FULL,		/* rings */
+	STEP_N_NEW,		/* direct branches to what was not copied yet */
+	STEP_N_INDIRECT,	/* indirect ones that were not in the table */
+	STEP_N_CALLS,		/* system calls that are not plain */
+	STEP_N_INSNS,		/* instructions that are not copied */
+	STEP_N_SIGNALS,		/* and events */
+	STEP_N_SETTLE,		/* steps, to bring a thread out */
+	STEP_N_CHANGED,		/* code that was copied is gone or other code */
+	STEP_N_ALONE,		/* processes that were stepped from end to end */
+	STEP_N_COUNTS,
+};
+
 struct step {
 	struct soft *s;
 	const struct soft_program *p;
@@ -161,6 +177,7 @@ struct step {
 	uint32_t n_writing;	/* threads: no cached instruction is trusted */
 	struct step_reader *reader;	/* of full rings, beside; NULL: none */
 	uint64_t shown_ns, ticked_ns;
+	uint64_t counts[STEP_N_COUNTS];
 	/* the first and last SIGKILL, or interrupt to let go; 0: none */
 	uint64_t killed_ns, kill_ns;
 };
@@ -255,9 +272,10 @@ uint32_t step_hash_get(const struct step_hash *h, uint64_t key);
 int step_hash_put(struct step_hash *h, uint64_t key, uint32_t value);
 void step_hash_clear(struct step_hash *h);
 /*
- * The bytes of a page of code, if no one can change them unseen; what no file
- * has of it is saved. 1: so it is; 0: they can, or there is no code.
+ * The bytes of a page of code; what no file has of it is saved. 0: there is no code.
+ * CHANGES: they may be other ones any time, unseen.
  */
+enum { STEP_CODE_STAYS = 1, STEP_CODE_CHANGES };
 int step_code_page(struct step_thread *t, uint64_t page, uint8_t *bytes);
 
 /*
@@ -280,8 +298,14 @@ bool step_native_drain_full(struct step *st, size_t max_records);
 /* The code in [start, end) is gone or other code. */
 void step_native_forget(struct step_process *proc, uint64_t start,
 			uint64_t end);
+/* A page that may change any time is other code now, of which the recording has
+ * the bytes. */
+void step_native_changed(struct step_process *proc, uint64_t page,
+			 const uint8_t *before, const uint8_t *now);
 /* The system call in t->regs, which was stepped, came back. */
 void step_native_called(struct step_thread *t, int64_t result);
+/* What there is to say at the end. */
+void step_native_notes(const struct step *st);
 /* The thread has ended; the process has, or executes another program. */
 void step_native_drop(struct step_thread *t);
 void step_native_close(struct step_process *proc);

@@ -34,6 +34,7 @@
 #define BATCH 1024
 #define SETTLE_STEPS 1000	/* far more than between two instructions */
 #define CALL_RSEQ 334
+#define ALIGN_FLAG 0x40000u	/* of EFLAGS: copied code is read where it is */
 #define AHEAD 32	/* units made at once, before they are reached */
 #define RECORD_AT 20	/* bytes from where an exit begins to its record */
 
@@ -61,6 +62,11 @@ static uint64_t slots_at(const struct step_thread *t)
 static void set_cur(struct step_thread *t, int64_t cur)
 {
 	__atomic_store_n(&slots_of(t)->cur, cur, __ATOMIC_RELEASE);
+}
+
+static void count(const struct step_thread *t, enum step_count what)
+{
+	t->proc->step->counts[what]++;
 }
 
 /* ---- what ran ---- */
@@ -311,25 +317,41 @@ static void report_prefix(struct step_thread *t, const struct native_unit *u,
 
 /* ---- units ---- */
 
-static struct native_page *get_page(struct step_thread *t, uint64_t addr)
+/* Code that may change is read anew for each unit. */
+static struct native_page *read_page(struct step_thread *t, uint64_t addr)
 {
 	struct step_native *nc = t->proc->native;
+	uint8_t bytes[STEP_PAGE];
+	int kind = step_code_page(t, addr, bytes);
 	uint32_t i = step_hash_get(&nc->page_at, addr);
-	struct native_page *pg;
+	struct native_page *pg = i ? nc->pages[i - 1] : malloc(sizeof(*pg));
 
-	if (i)
-		return nc->pages[i - 1];
-	pg = malloc(sizeof(*pg));
-	if (!pg || array_grow(&nc->pages, nc->n_pages, &nc->cap_pages,
-			      sizeof(pg))) {
+	if (!pg || (!i && array_grow(&nc->pages, nc->n_pages, &nc->cap_pages,
+				     sizeof(pg)))) {
 		free(pg);
 		return NULL;
 	}
 	pg->addr = addr;
-	pg->ok = step_code_page(t, addr, pg->bytes) > 0;
+	pg->ok = kind > 0;
+	pg->changes = kind == STEP_CODE_CHANGES;
+	pg->round = nc->n_units;
+	if (pg->ok)
+		memcpy(pg->bytes, bytes, sizeof(bytes));
+	if (i)
+		return pg;
 	nc->pages[nc->n_pages++] = pg;
 	step_hash_put(&nc->page_at, addr, (uint32_t)nc->n_pages);
 	return pg;
+}
+
+static struct native_page *get_page(struct step_thread *t, uint64_t addr)
+{
+	struct step_native *nc = t->proc->native;
+	uint32_t i = step_hash_get(&nc->page_at, addr);
+	struct native_page *pg = i ? nc->pages[i - 1] : NULL;
+
+	return pg && (!pg->changes || pg->round == nc->n_units) ?
+		       pg : read_page(t, addr);
 }
 
 static size_t fetch(void *priv, uint64_t ip, uint8_t *bytes)
@@ -351,11 +373,24 @@ static size_t fetch(void *priv, uint64_t ip, uint8_t *bytes)
 	return 15;
 }
 
+static bool changes(void *priv, uint64_t ip)
+{
+	struct native_page *pg = get_page(priv, ip & ~(uint64_t)(STEP_PAGE - 1));
+
+	return pg && pg->changes;
+}
+
+/* The unit that begins with the instruction at ip; 0: none. */
+static uint32_t unit_of(const struct step_native *nc, uint64_t ip)
+{
+	uint32_t id = step_hash_get(&nc->by_ip, ip);
+
+	return id && !nc->units[id].dead ? id : 0;
+}
+
 static bool known(void *priv, uint64_t ip)
 {
-	struct step_thread *t = priv;
-
-	return step_hash_get(&t->proc->native->by_ip, ip);
+	return unit_of(((struct step_thread *)priv)->proc->native, ip);
 }
 
 /* The first area from whose both ends ip can be reached. */
@@ -410,7 +445,7 @@ static int make_blocks(struct step_native *nc)
 				return -1;
 			first = i + 1;
 		}
-		for (; exit < c->n_exits && c->exits[exit].n_insns == i + 1;
+		for (; exit < c->n_exits && c->exits[exit].n_insns <= i + 1;
 		     exit++)
 			c->exits[exit].n_blocks =
 				(uint16_t)(nc->n_blocks - before);
@@ -469,7 +504,15 @@ static int register_copy(struct step_native *nc, unsigned area, uint64_t ip)
 			  .n_exits = (uint16_t)c->n_exits,
 			  .area = (uint8_t)area };
 	uint32_t id = (uint32_t)nc->n_units;
+	unsigned i;
 
+	u.low = u.high = ip;
+	for (i = 0; i < c->n_insns; i++) {
+		const struct native_insn *in = &c->insns[i];
+
+		u.low = in->ip < u.low ? in->ip : u.low;
+		u.high = in->ip + in->size > u.high ? in->ip + in->size : u.high;
+	}
 	if (make_blocks(nc) ||
 	    append(&nc->insns, &nc->n_insns, &nc->cap_insns,
 		   sizeof(*nc->insns), c->insns, c->n_insns) ||
@@ -491,8 +534,8 @@ static int register_copy(struct step_native *nc, unsigned area, uint64_t ip)
 static uint32_t find_unit(struct step_thread *t, uint64_t ip)
 {
 	struct step_native *nc = t->proc->native;
-	const struct native_source src = { fetch, known, area_at, t };
-	uint32_t id = step_hash_get(&nc->by_ip, ip);
+	const struct native_source src = { fetch, changes, known, area_at, t };
+	uint32_t id = unit_of(nc, ip);
 	unsigned area = area_for(nc, ip);
 	struct native_area *a = &nc->areas[area];
 	uint8_t bytes[15];
@@ -576,39 +619,49 @@ static void link_exit(struct step_thread *t, size_t id, uint32_t to)
 	}
 	e->was = 0;
 	e->to = nc->hops[id].to = to;
+	e->next_in = nc->units[to].in;
+	nc->units[to].in = (uint32_t)id + 1;
 	native_link(&nc->areas[nc->units[e->unit].area], e,
 		    nc->units[to].code);
 }
 
-/* An entry is replaced only if no other thread can be reading it. */
+static struct native_target *targets_at(const struct step_native *nc, uint64_t ip)
+{
+	size_t table = (ip >> 16) % NATIVE_REAL_TABLES;
+
+	return (struct native_target *)(void *)(nc->mem +
+			table * NATIVE_TABLE_BYTES) + (ip & 0xffff);
+}
+
+/* An entry of another address is used again only if no other thread can be
+ * reading it. */
 static void add_target(struct step_thread *t, uint64_t ip, uint32_t unit)
 {
 	struct step_native *nc = t->proc->native;
-	struct native_target *table = (void *)nc->mem, *e;
+	struct native_target *first = targets_at(nc, ip), *e = NULL;
+	bool alone = t->proc->n_threads == 1;
 	unsigned i;
 
-	for (i = 0; i < NATIVE_PROBES; i++) {
-		e = &table[(ip & 0xffff) + i];
-		if (e->minus_ip == NATIVE_NO_TARGET || e->minus_ip == -ip)
-			break;
-	}
-	if (i == NATIVE_PROBES) {
-		if (t->proc->n_threads > 1)
-			return;
-		e = &table[(ip & 0xffff) + (nc->n_units + unit) % NATIVE_PROBES];
-	}
+	for (i = 0; i < NATIVE_PROBES && !e; i++)
+		if (!first[i].code || first[i].key == -ip - 1 ||
+		    (!first[i].key && alone))
+			e = &first[i];
+	if (!e && !alone)
+		return;
+	if (!e)
+		e = &first[(nc->n_units + unit) % NATIVE_PROBES];
 	__atomic_store_n(&e->code, nc->units[unit].code, __ATOMIC_RELEASE);
-	__atomic_store_n(&e->minus_ip, -ip, __ATOMIC_RELEASE);
+	__atomic_store_n(&e->key, -ip - 1, __ATOMIC_RELEASE);
 }
 
-void step_native_clear_targets(struct step_native *nc)
+static void drop_target(const struct step_native *nc, uint64_t ip)
 {
-	struct native_target *table = (void *)nc->mem;
-	size_t i;
+	struct native_target *e = targets_at(nc, ip);
+	unsigned i;
 
-	for (i = 0; i < NATIVE_TABLE_BYTES / sizeof(*table); i++)
-		__atomic_store_n(&table[i].minus_ip, NATIVE_NO_TARGET,
-				 __ATOMIC_RELEASE);
+	for (i = 0; i < NATIVE_PROBES; i++)
+		if (e[i].key == -ip - 1)
+			__atomic_store_n(&e[i].key, 0, __ATOMIC_RELEASE);
 }
 
 /* Where a unit may go on, with units that are made for it if there is room for
@@ -616,7 +669,7 @@ void step_native_clear_targets(struct step_native *nc)
 static uint32_t make_ready(struct step_thread *t, uint64_t ip, size_t limit)
 {
 	struct step_native *nc = t->proc->native;
-	uint32_t id = step_hash_get(&nc->by_ip, ip);
+	uint32_t id = unit_of(nc, ip);
 
 	if (!id && nc->n_units < limit)
 		id = find_unit(t, ip);
@@ -698,8 +751,22 @@ static bool unit_overlaps(const struct step_native *nc, const struct native_unit
 	return u->start >= start && u->start < end;
 }
 
-/* Without a table and hash the units that live are found again; all links are
- * made anew as they are used. */
+/* Nothing leads to it any more. */
+static void kill_unit(struct step_native *nc, struct native_unit *u)
+{
+	struct native_exit *e;
+	uint32_t i, id = (uint32_t)(u - nc->units);
+
+	u->dead = true;
+	drop_target(nc, u->start);
+	for (i = u->in; i; i = e->next_in) {
+		e = &nc->exits[i - 1];
+		if (e->to == id)
+			unlink_exit(nc, e);
+	}
+	u->in = 0;
+}
+
 void step_native_forget(struct step_process *proc, uint64_t start, uint64_t end)
 {
 	struct step_native *nc = proc->native;
@@ -709,21 +776,52 @@ void step_native_forget(struct step_process *proc, uint64_t start, uint64_t end)
 	if (!nc)
 		return;
 	forget_pages(nc, start, end);
-	for (i = 1; i < nc->n_units; i++)
-		if (!nc->units[i].dead &&
-		    unit_overlaps(nc, &nc->units[i], start, end))
-			any = nc->units[i].dead = true;
-	if (!any)
-		return;
-	step_hash_clear(&nc->by_ip);
-	step_native_clear_targets(nc);
-	for (i = 1; i < nc->n_units; i++)
-		if (!nc->units[i].dead &&
-		    step_hash_put(&nc->by_ip, nc->units[i].start, (uint32_t)i))
-			nc->failed = true;
-	for (i = 0; i < nc->n_exits; i++)
-		if (nc->exits[i].to && nc->units[nc->exits[i].to].dead)
-			unlink_exit(nc, &nc->exits[i]);
+	for (i = 1; i < nc->n_units; i++) {
+		struct native_unit *u = &nc->units[i];
+
+		if (u->dead || u->low >= end || u->high <= start ||
+		    !unit_overlaps(nc, u, start, end))
+			continue;
+		kill_unit(nc, u);
+		any = true;
+	}
+	proc->step->counts[STEP_N_CHANGED] += any;
+}
+
+/* Of a unit's instructions, those in the page are no longer what was copied. */
+static bool unit_differs(const struct step_native *nc, const struct native_unit *u,
+			 uint64_t page, const uint8_t *before, const uint8_t *now)
+{
+	const struct native_insn *in = nc->insns + u->first_insn;
+	unsigned i;
+
+	for (i = 0; i < u->n_insns; i++) {
+		uint64_t from = in[i].ip, to = from + in[i].size;
+
+		from = from < page ? page : from;
+		to = to > page + STEP_PAGE ? page + STEP_PAGE : to;
+		if (from < to && memcmp(before + (from - page), now + (from - page),
+					to - from))
+			return true;
+	}
+	return false;
+}
+
+/* The recording has the new bytes from now on: a unit that is still of the old
+ * ones must not run again without these being saved again. */
+void step_native_changed(struct step_process *proc, uint64_t page,
+			 const uint8_t *before, const uint8_t *now)
+{
+	struct step_native *nc = proc->native;
+	size_t i;
+
+	for (i = 1; nc && i < nc->n_units; i++) {
+		struct native_unit *u = &nc->units[i];
+
+		if (!u->dead && u->low < page + STEP_PAGE && u->high > page &&
+		    unit_differs(nc, u, page, before, now))
+			kill_unit(nc, u);
+	}
 }
 
 /* ---- in and out ---- */
@@ -742,8 +840,11 @@ static bool claim_slot(struct step_thread *t)
 	t->native.slot = i + 1;
 	s = slots_of(t);
 	memset(s, 0, sizeof(*s));
-	s->table = nc->data_at;
 	s->calls = nc->data_at + NATIVE_CALLS_AT;
+	for (i = 0; i < NATIVE_N_TABLES; i++)
+		s->tables[i] = nc->data_at +
+			       i % NATIVE_REAL_TABLES * NATIVE_TABLE_BYTES;
+	*slots_in(t, 1) = *s;
 	set_cur(t, -NATIVE_RING);
 	begin_ring(t);
 	return true;
@@ -795,7 +896,7 @@ bool step_native_enter(struct step_thread *t)
 		return false;
 	id = reach_unit(t, t->ip);
 	if (!id || ptrace(PTRACE_GETREGS, t->tid, NULL, &r) ||
-	    r.eflags & STEP_TRAP_FLAG || r.rip != t->ip)
+	    r.eflags & (STEP_TRAP_FLAG | ALIGN_FLAG) || r.rip != t->ip)
 		return false;
 	step_flush_thread(t);
 	n->inside = true;
@@ -861,7 +962,7 @@ static void turn_ring(struct step_thread *t, struct user_regs_struct *r,
 
 	read_full(t, SIZE_MAX);
 	n->half ^= 1;
-	*slots_of(t) = *from;
+	memcpy(slots_of(t), from, offsetof(struct native_slots, tables));
 	set_cur(t, -NATIVE_RING);
 	r->gs_base = slots_at(t);
 	r->rcx = (uint64_t)-NATIVE_RING;
@@ -892,6 +993,25 @@ static void after_syscall(struct step_thread *t, struct user_regs_struct *r,
 		t->regs.rax = SYS_getpid;
 }
 
+/* Code that was to be compared cannot be read: it faults when it is to run. */
+static bool fault_comparing(struct step_thread *t, struct user_regs_struct *r,
+			    const struct native_unit *u)
+{
+	const struct native_exit *e = t->proc->native->exits + u->first_exit;
+	unsigned i;
+
+	for (i = 0; i < u->n_exits; i++, e++) {
+		if (r->rip < e->compare || r->rip >= e->compared)
+			continue;
+		r->rax = slots_of(t)->rax;
+		r->rcx = slots_of(t)->rcx;
+		report_prefix(t, u, e->n_insns);
+		come_out(t, r, e->target);
+		return true;
+	}
+	return false;
+}
+
 /*
  * If the thread is where the program has an address, it comes out there. fault:
  * the instruction has not run, whatever its copy has done. Else false; or, when
@@ -908,7 +1028,9 @@ static bool try_out(struct step_thread *t, struct user_regs_struct *r, bool faul
 
 	if (a && r->rip == a->lookup_full)
 		turn_ring(t, r, a->lookup_record);
-	if (a && r->rip == a->lookup_miss && t->native.unit) {
+	/* or the address ~0, whose key is that of a free entry */
+	if (a && (r->rip == a->lookup_miss || (fault && r->rip > a->lookup_miss)) &&
+	    t->native.unit) {
 		restore_all(t, r);
 		report_all(t, &nc->units[t->native.unit]);
 		come_out(t, r, slots_of(t)->target);
@@ -938,10 +1060,11 @@ static bool try_out(struct step_thread *t, struct user_regs_struct *r, bool faul
 			return true;
 		}
 	}
+	if (fault && fault_comparing(t, r, u))
+		return true;
 	for (i = 0; i < u->n_insns; i++) {
 		if (r->rip != in[i].at &&
-		    !(fault && r->rip > in[i].at &&
-		      (i + 1 == u->n_insns || r->rip < in[i + 1].at)))
+		    !(fault && r->rip > in[i].at && r->rip < in[i].end))
 			continue;
 		if (r->rip != in[i].at)
 			restore(t, &in[i], r);
@@ -1052,6 +1175,7 @@ static bool settle(struct step_thread *t, struct user_regs_struct *r, int sig,
 	fault = sig && is_fault(sig, &si);
 	if (try_out(t, r, fault))
 		return true;
+	count(t, STEP_N_SETTLE);
 	masked = !ptrace(PTRACE_GETSIGMASK, t->tid, (void *)sizeof(mask), &mask);
 	if (masked) {
 		uint64_t more = others(mask);
@@ -1134,9 +1258,21 @@ static bool exit_trap(struct step_thread *t, struct user_regs_struct *r,
 
 	for (i = 0; i < u->n_exits; i++, e++) {
 		if (pc == e->miss) {
+			count(t, STEP_N_NEW);
 			go_on(t, r, e->target, e);
 			return true;
+		} else if (pc == e->trap && e->kind == NATIVE_CHANGED) {
+			uint64_t at = e->target;
+
+			count(t, STEP_N_CHANGED);
+			r->rip = pc;
+			try_out(t, r, false);
+			step_native_forget(t->proc, at, at + 1);
+			step_resume(t, 0);
+			return true;
 		} else if (pc == e->trap) {
+			count(t, e->kind == NATIVE_SYSCALL ? STEP_N_CALLS :
+							     STEP_N_INSNS);
 			r->rip = pc;
 			try_out(t, r, false);
 			step_over(t, r);
@@ -1172,6 +1308,7 @@ static bool full_trap(struct step_thread *t, struct user_regs_struct *r)
 			record = e->record;
 	if (!record || !is_int3(t))
 		return false;
+	count(t, STEP_N_FULL);
 	turn_ring(t, r, record);
 	run_on(t, r);
 	return true;
@@ -1188,6 +1325,7 @@ static bool own_trap(struct step_thread *t, struct user_regs_struct *r)
 	if (!is_int3(t))
 		return false;
 	if (a && pc == a->lookup_miss && t->native.unit) {
+		count(t, STEP_N_INDIRECT);
 		restore_all(t, r);
 		report_all(t, &nc->units[t->native.unit]);
 		t->native.unit = 0;
@@ -1255,10 +1393,50 @@ bool step_native_stop(struct step_thread *t, int *status)
 		return group_stop(t, &r, sig);
 	if (!event && sig == SIGTRAP && own_trap(t, &r))
 		return true;
+	count(t, STEP_N_SIGNALS);
 	if (!settle(t, &r, event ? 0 : sig, status) &&
 	    (t->running || !WIFSTOPPED(*status)))
 		return true;	/* killed, as above; or it has ended */
 	if (t->native.inside)
 		step_note(t, -AUX_E_TARGET);
 	return false;
+}
+
+/* Texts of enum step_count; the first one stands alone. */
+static const char *const count_texts[STEP_N_COUNTS] = {
+	[STEP_N_FULL] = "full ring",
+	[STEP_N_NEW] = "new code",
+	[STEP_N_INDIRECT] = "indirect branch",
+	[STEP_N_CALLS] = "system call",
+	[STEP_N_INSNS] = "instruction",
+	[STEP_N_SIGNALS] = "signal or event",
+	[STEP_N_SETTLE] = "of these between two instructions",
+	[STEP_N_CHANGED] = "changes of copied code",
+};
+
+void step_native_notes(const struct step *st)
+{
+	const struct soft_program *p = st->p;
+	const char *sep = "";
+	size_t n = 0, i;
+
+	if (!p->notes)
+		return;
+	if (st->counts[STEP_N_ALONE])
+		n += (size_t)snprintf(p->notes, p->notes_size,
+				      "%llu of the processes could not be run "
+				      "from copies and were stepped, which is slow",
+				      (unsigned long long)st->counts[STEP_N_ALONE]);
+	if (!p->verbose || n >= p->notes_size)
+		return;
+	n += (size_t)snprintf(p->notes + n, p->notes_size - n,
+			      "%snative: %llu instructions stepped; stops: ",
+			      n ? "; " : "",
+			      (unsigned long long)st->counts[STEP_N_STEPS]);
+	for (i = STEP_N_FULL; i <= STEP_N_CHANGED && n < p->notes_size; i++) {
+		n += (size_t)snprintf(p->notes + n, p->notes_size - n,
+				      "%s%s %llu", sep, count_texts[i],
+				      (unsigned long long)st->counts[i]);
+		sep = ", ";
+	}
 }

@@ -14,14 +14,17 @@
 #define NATIVE_HALF_BYTES ((size_t)NATIVE_RING + 4096)	/* a ring, its slots */
 #define NATIVE_SLOT_BYTES (2 * NATIVE_HALF_BYTES)	/* of a thread: one is
 						 * filled, one read */
+#define NATIVE_REAL_TABLES 64u	/* of those by address, some share one */
 #define NATIVE_TABLE_BYTES ((size_t)(NATIVE_N_TARGETS + 256) * sizeof(struct native_target))
-#define NATIVE_CALLS_AT NATIVE_TABLE_BYTES
+#define NATIVE_CALLS_AT (NATIVE_REAL_TABLES * NATIVE_TABLE_BYTES)
 #define NATIVE_SLOTS_AT (NATIVE_CALLS_AT + NATIVE_N_CALLS)
 #define NATIVE_DATA_BYTES (NATIVE_SLOTS_AT + NATIVE_N_SLOTS * NATIVE_SLOT_BYTES)
 
 struct native_unit {
 	uint64_t start, code, end;
 	uint32_t first_insn, first_exit, first_block;
+	uint64_t low, high;	/* its instructions are in [low, high) */
+	uint32_t in;		/* exits that were linked to it: the first + 1 */
 	uint16_t n_insns, n_exits, n_blocks;
 	uint8_t area;
 	bool dead;		/* its code is gone: nothing leads to it */
@@ -37,7 +40,8 @@ struct native_hop {
 
 struct native_page {
 	uint64_t addr;
-	bool ok;
+	bool ok, changes;
+	size_t round;		/* n_units when it was read */
 	uint8_t bytes[STEP_PAGE];
 };
 
@@ -71,7 +75,4 @@ struct step_native {
 /* Maps a cache into the process of a thread that stands at t->ip. False: it has
  * to be stepped. */
 bool step_native_open(struct step_thread *t);
-/* Empties the table of indirect targets. */
-void step_native_clear_targets(struct step_native *nc);
-
 #endif

@@ -235,7 +235,6 @@ static void init_cache(struct step_native *nc, const uint64_t *at)
 	}
 	for (i = 0; i < NATIVE_N_CALLS; i++)
 		nc->mem[NATIVE_CALLS_AT + i] = native_call_is_plain(i);
-	step_native_clear_targets(nc);
 	nc->units = malloc(sizeof(none));
 	nc->tips = calloc(1, sizeof(*nc->tips));
 	if (!nc->units || !nc->tips)
@@ -333,6 +332,7 @@ bool step_native_open(struct step_thread *t)
 	int64_t fd = -1;
 
 	proc->native_off = true;
+	proc->step->counts[STEP_N_ALONE]++;	/* unless it succeeds */
 	if (!nc || !begin_calls(&h)) {
 		free(nc);
 		return false;
@@ -354,6 +354,7 @@ bool step_native_open(struct step_thread *t)
 		return false;
 	}
 	proc->native_off = false;
+	proc->step->counts[STEP_N_ALONE]--;
 	if (proc->step->memory_open || holds_memory(proc->pid))
 		watch_writes(proc->step);
 	return true;

@@ -261,7 +261,13 @@ static void drop_pages(struct step_process *proc, uint64_t start,
 		else
 			proc->pages[n++] = pg;
 	}
+	if (n == proc->n_pages)
+		return;
 	proc->n_pages = n;
+	step_hash_clear(&proc->page_at);
+	for (i = 0; i < n; i++)	/* there was room for more of them */
+		step_hash_put(&proc->page_at, proc->pages[i]->addr,
+			      (uint32_t)i + 1);
 }
 
 /* What the code cache has of mappings that are not as they were. */
@@ -428,6 +434,7 @@ static void free_pages(struct step_process *proc)
 	free(proc->pages);
 	proc->pages = NULL;
 	proc->n_pages = 0;
+	step_hash_clear(&proc->page_at);
 }
 
 /* The blocks, too: nothing of the old image is batched any more. */
@@ -471,19 +478,16 @@ void step_process_free(struct step_process *proc)
 	free(proc->insn_at.e);
 	free(proc->blocks);
 	free(proc->block_at.e);
+	free(proc->page_at.e);
 	close_memory(proc);
 	free(proc);
 }
 
-/* From the end: the page saved last is the one most likely to run. */
 static struct step_page *find_page(struct step_process *proc, uint64_t addr)
 {
-	size_t i;
+	uint32_t i = step_hash_get(&proc->page_at, addr);
 
-	for (i = proc->n_pages; i--;)
-		if (proc->pages[i]->addr == addr)
-			return proc->pages[i];
-	return NULL;
+	return i ? proc->pages[i - 1] : NULL;
 }
 
 static struct step_page *add_page(struct step_process *proc, uint64_t addr)
@@ -497,9 +501,12 @@ static struct step_page *add_page(struct step_process *proc, uint64_t addr)
 	pg = calloc(1, sizeof(*pg));
 	if (!pg)
 		return NULL;
-	pages[proc->n_pages++] = pg;
 	pg->addr = addr;
-	return pg;
+	pages[proc->n_pages++] = pg;
+	if (!step_hash_put(&proc->page_at, addr, (uint32_t)proc->n_pages))
+		return pg;
+	free(pages[--proc->n_pages]);
+	return NULL;
 }
 
 /*
@@ -512,13 +519,19 @@ static int save_page(struct step_thread *t, uint64_t addr, const uint8_t *bytes,
 	struct step_process *proc = t->proc;
 	uint64_t base = addr & ~(uint64_t)(STEP_PAGE - 1);
 	struct step_page *pg = find_page(proc, base);
+	uint8_t now[STEP_PAGE];
 
 	if (pg && !memcmp(pg->bytes + (addr - base), bytes, n))
 		return 0;
-	if (!pg && !(pg = add_page(proc, base)))
-		return -AUX_E_NOMEM;
-	if (step_memory_read(proc, base, pg->bytes, STEP_PAGE) != STEP_PAGE)
+	if (n == STEP_PAGE)
+		memcpy(now, bytes, n);
+	else if (step_memory_read(proc, base, now, STEP_PAGE) != STEP_PAGE)
 		return 0;
+	if (pg)
+		step_native_changed(proc, base, pg->bytes, now);
+	else if (!(pg = add_page(proc, base)))
+		return -AUX_E_NOMEM;
+	memcpy(pg->bytes, now, STEP_PAGE);
 	drop_cache(proc);
 	if (step_flush_process(proc))
 		return -AUX_E_IO;
@@ -546,15 +559,15 @@ int step_code_page(struct step_thread *t, uint64_t page, uint8_t *bytes)
 	if (!m && (err = step_maps_update(t, false)))
 		return err;
 	m = find_map(proc, page);
-	if (!m || m->check ||
-	    step_memory_read(proc, page, bytes, STEP_PAGE) != STEP_PAGE)
+	if (!m || step_memory_read(proc, page, bytes, STEP_PAGE) != STEP_PAGE)
 		return 0;
-	if ((m->save || is_written(proc, page)) && strcmp(m->path, "[vdso]")) {
+	if ((m->save || m->check || is_written(proc, page)) &&
+	    strcmp(m->path, "[vdso]")) {
 		err = save_page(t, page, bytes, STEP_PAGE);
 		if (err)
 			return err;
 	}
-	return 1;
+	return m->check ? STEP_CODE_CHANGES : STEP_CODE_STAYS;
 }
 
 static int add_insn(struct step_process *proc, const struct step_insn *insn)
