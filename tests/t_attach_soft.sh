@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# soft_pt attaches: programs/longrun runs already, is single-stepped for a while, and
-# goes on. It checks itself: an instruction too many, a signal that was lost or
+# soft_pt attaches: programs/longrun runs already, is single-stepped for a while, or runs
+# from copies of its code, and goes on. It checks itself: an instruction too many, a signal that was lost or
 # invented, a trap flag left behind would show. What was recorded is what ran.
 . "$(dirname "$0")/lib.sh"
 
@@ -62,48 +62,56 @@ if ! "$auxcap" -q -e soft_pt/step/u -o "$data" -p "$prog" -- true 2>"$err" &&
 	finish
 fi
 
+kill -KILL "$prog"
+wait "$prog" 2>"$SCRATCH/wait"
+for back in ${BACKS:-step native}; do
+
+begin
 ### a program beside it says how long
 
 rm -f "$data"
-timeout -k 5 500 "$auxcap" -e soft_pt//u -o "$data" --truth "$truth" -p "$prog" -- "${beside[@]}" 300000 2>"$err"
-is $? 0 "-p, without a back end" || sed 's/^/#   /' "$err"
-exact "-p"
+fds=$(ls "/proc/$prog/fd")
+timeout -k 5 500 "$auxcap" -e "soft_pt/${back#step}/u" -o "$data" --truth "$truth" -p "$prog" -- "${beside[@]}" 300000 2>"$err"
+is $? 0 "-p, $back" || sed 's/^/#   /' "$err"
+exact "$back, -p"
 "$auxdecode" info "$data" >"$SCRATCH/info"
-that "-p: step is the back end" "$SCRATCH/info" grep -q 'back end step' "$SCRATCH/info"
+that "$back, -p: $back is the back end" "$SCRATCH/info" grep -q "back end $back" "$SCRATCH/info"
 "$auxdecode" insn -F comm,pid,sym "$data" 2>/dev/null | grep -v '^#' | sort -u >"$SCRATCH/who"
-that "-p: with its name, pid and symbols" "$SCRATCH/who" grep -Eq "^longrun +$prog +compute\+" "$SCRATCH/who"
-is "$(ls "/proc/$prog/task" | wc -l)" 8 "-p: all its threads are there"
+that "$back, -p: with its name, pid and symbols" "$SCRATCH/who" grep -Eq "^longrun +$prog +compute\+" "$SCRATCH/who"
+is "$(ls "/proc/$prog/task" | wc -l)" 8 "$back, -p: all its threads are there"
+is "$(ls "/proc/$prog/fd")" "$fds" "$back, -p: it has the descriptors that it had"
+that "$back, -p: no mapping is left in it" "/proc/$prog/maps" not grep -q memfd "/proc/$prog/maps"
 
 ### again, one thread, until SIGINT
 
 tid=$("$auxdecode" insn -F tid,sym "$data" 2>/dev/null | sed -n 's/^ *\([0-9]*\) *compute+.*/\1/p' | head -n 1)
 rm -f "$data"
-"$auxcap" -e soft_pt/step,cyc/u -o "$data" --truth "$truth" -t "$tid" 2>"$err" 9>&- &
+"$auxcap" -e "soft_pt/$back,cyc/u" -o "$data" --truth "$truth" -t "$tid" 2>"$err" 9>&- &
 pid=$!
 waits has 100000
 kill -INT $pid
 wait $pid
 grep -q 'nothing lost; stopped early' "$err"
-ok $? "-t: SIGINT ends it" "$err"
-exact "-t"
-is "$("$auxdecode" count "$data" 2>/dev/null | sed -n 's/^thread \([0-9]*\) .*/\1/p')" "$tid" "-t: nothing but the thread"
-is_right "-p, then -t"
+ok $? "$back, -t: SIGINT ends it" "$err"
+exact "$back, -t"
+is "$("$auxdecode" count "$data" 2>/dev/null | sed -n 's/^thread \([0-9]*\) .*/\1/p')" "$tid" "$back, -t: nothing but the thread"
+is_right "$back, -p, then -t"
 
 ### auxcap is killed
 
 begin
 rm -f "$data"
-"$auxcap" -e soft_pt/step/u -o "$data" --truth "$truth" -p "$prog" 2>"$err" 9>&- &
+"$auxcap" -e "soft_pt/$back/u" -o "$data" --truth "$truth" -p "$prog" 2>"$err" 9>&- &
 pid=$!
 waits has 150000
 kill -KILL $pid
 wait $pid 2>/dev/null
-is_right "auxcap killed"
+is_right "$back, auxcap killed"
 # the process that traced completes the file
 whole() { "$auxdecode" info "$data" >"$SCRATCH/info" 2>&1 && grep -q '^verdict: no loss' "$SCRATCH/info"; }
 waits whole
-ok $? "auxcap killed: the file is complete" "$SCRATCH/info"
-exact "auxcap killed"
+ok $? "$back, auxcap killed: the file is complete" "$SCRATCH/info"
+exact "$back, auxcap killed"
 
 ### stopped, and stays so
 
@@ -111,28 +119,30 @@ begin
 kill -STOP "$prog"
 is_stopped() { grep -q '^State:	T' "/proc/$prog/status"; }
 waits is_stopped
-timeout -k 5 300 "$auxcap" -e soft_pt/step/u -o "$data" -p "$prog" -- sleep 0.3 2>"$err"
-is $? 1 "a stopped program"
-that "a stopped program: it is told that nothing ran" "$err" grep -q 'nothing was recorded: no thread ran' "$err"
+timeout -k 5 300 "$auxcap" -e "soft_pt/$back/u" -o "$data" -p "$prog" -- sleep 0.3 2>"$err"
+is $? 1 "$back, a stopped program"
+that "$back, a stopped program: it is told that nothing ran" "$err" grep -q 'nothing was recorded: no thread ran' "$err"
 is_stopped
-ok $? "a stopped program: it still is"
+ok $? "$back, a stopped program: it still is"
 kill -CONT "$prog"
-is_right "a stopped program"
+is_right "$back, a stopped program"
 
 ### it ends by itself
 
 sh -c 'read -r i; exit 5' <"$SCRATCH/in" &
 prog=$!
 exec 9>"$SCRATCH/in"
-timeout -k 5 500 "$auxcap" -e soft_pt/step/u -o "$data" --truth "$truth" -p "$prog" 2>"$err" 9>&- &
+timeout -k 5 500 "$auxcap" -e "soft_pt/$back/u" -o "$data" --truth "$truth" -p "$prog" 2>"$err" 9>&- &
 pid=$!
 waits not untraced
 exec 9>&-
 wait $pid
-is $? 0 "a program that ends" || sed 's/^/#   /' "$err"
+is $? 0 "$back, a program that ends" || sed 's/^/#   /' "$err"
 wait "$prog"
-is $? 5 "a program that ends: as it would"
-exact "a program that ends"
+is $? 5 "$back, a program that ends: as it would"
+exact "$back, a program that ends"
+
+done
 
 ### what cannot be
 

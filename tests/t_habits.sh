@@ -132,7 +132,6 @@ report
 annotate
 attach -p 1
 -V
--v true
 -b true
 -j any,u true
 -k mono true

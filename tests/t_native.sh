@@ -124,7 +124,18 @@ for more in ptw emulate step; do
 	that "native with $more: the text says what to do" "$log" \
 		grep -qE 'exclude each other|use step for ptw' "$log"
 done
-"$auxcap" -e soft_pt/native/u -o "$data" -p $$ -- true >"$log" 2>&1
-is "$?" 2 "native with -p: refused" || sed 's/^/#   /' "$log"
-that "native with -p: step is named" "$log" grep -q 'use step for -p and -t' "$log"
+### it is chosen where no qemu loads plugins
+
+mkdir "$SCRATCH/bin"
+printf '#!/bin/sh\nexit 1\n' >"$SCRATCH/bin/qemu-x86_64"
+chmod +x "$SCRATCH/bin/qemu-x86_64"
+for path in "$SCRATCH/bin" "$SCRATCH"; do
+	PATH=$path "$auxcap" -e soft_pt//u -o "$data" -- "$programs/hello_asm" >"$SCRATCH/out" 2>"$log"
+	is $? 0 "no qemu with plugins in PATH" "$log"
+	"$auxdecode" info "$data" >"$SCRATCH/info" 2>&1
+	that "no qemu with plugins in PATH: native" "$SCRATCH/info" grep -q 'back end native' "$SCRATCH/info"
+done
+PATH=$SCRATCH "$auxcap" -e soft_pt/emulate/u -o "$data" -- "$programs/hello_asm" >"$SCRATCH/out" 2>"$log"
+is $? 1 "emulate, where there is no qemu"
+that "emulate, where there is no qemu: it is told" "$log" grep -q 'is not installed' "$log"
 finish

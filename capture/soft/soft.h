@@ -237,6 +237,8 @@ struct soft_program {
 	size_t notes_size;
 	bool verbose;
 };
+/* Whether soft_emulate_run() can run x86-64 programs here. */
+bool soft_can_emulate(const char *self_dir);
 int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 		     struct aux_diag *diag);
 int soft_step_run(struct soft *s, const struct soft_program *p, int *status,

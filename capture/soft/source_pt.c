@@ -55,11 +55,9 @@ static int check_terms(struct source_soft *sp, struct aux_diag *diag)
 	    event_has(event, "native") > 1)
 		return event_refuse(diag, event, "step, emulate and native "
 				    "exclude each other");
-	if (event_has(event, "native") &&
-	    (sp->job->attach || source_soft_term(sp, "ptw")))
-		return event_refuse(diag, event, "native runs a program from its "
-				    "start, without PTWRITE: use step for %s",
-				    sp->job->attach ? "-p and -t" : "ptw");
+	if (event_has(event, "native") && source_soft_term(sp, "ptw"))
+		return event_refuse(diag, event, "native has no PTWRITE: use "
+				    "step for ptw");
 	if (sp->job->attach && event_has(event, "emulate"))
 		return event_refuse(diag, event, "emulate runs a program from "
 				    "its start: with -p and -t leave it out, "
@@ -126,7 +124,10 @@ static int parse_event(struct source_soft *sp, struct aux_diag *diag)
 		return ret;
 	/* an emulator cannot take over what runs on the processor */
 	sp->step = event_has(sp->job->event, "step") || sp->job->attach;
-	sp->native = event_has(sp->job->event, "native");
+	sp->native = event_has(sp->job->event, "native") ||
+		     (!sp->step && !event_has(sp->job->event, "emulate") &&
+		      !source_soft_term(sp, "ptw") &&
+		      !soft_can_emulate(sp->job->self_dir));
 	fill_config(sp);
 	if (sp->config.defer_tip)
 		snprintf(sp->more_terms, sizeof(sp->more_terms), "defer_tip");

@@ -951,6 +951,7 @@ static int on_exec(struct step *st, pid_t tid)
 		return -AUX_E_NOMEM;
 	step_native_drop(t);
 	step_native_close(t->proc);
+	t->proc->ran_before = false;
 	if (st->started)
 		step_enter_syscall(t);
 	st->started = true;
@@ -1182,6 +1183,17 @@ static int loop(struct step *st)
 			tick(st);
 	}
 	return st->error;
+}
+
+/* The clock interrupts this, too. */
+bool step_wait(pid_t tid, int *status)
+{
+	pid_t got;
+
+	do
+		got = waitpid(tid, status, __WALL);
+	while (got < 0 && errno == EINTR);
+	return got == tid;
 }
 
 static void on_alarm(int sig)

@@ -81,6 +81,8 @@ struct step_process {
 	uint64_t native_at[STEP_NATIVE_PARTS]; /* where it is, here or in what
 						* the process was forked from */
 	bool native_off;	/* not to be tried (again) */
+	bool native_shares;	/* memory, with what it was forked from */
+	bool ran_before;	/* us: what it has asked of the kernel holds */
 };
 
 /* What a PTWRITE writes. */
@@ -209,6 +211,8 @@ void step_enter_syscall(struct step_thread *t);
 int step_resume(struct step_thread *t, int sig);
 /* What waitpid() says of a stopped thread; runs it on. */
 int step_stop(struct step *st, pid_t tid, int status);
+/* The next that waitpid() says of one thread, which was resumed; false: it is gone. */
+bool step_wait(pid_t tid, int *status);
 /* Reports all that it ran; it is in the kernel from here on. */
 void step_finish(struct step_thread *t);
 /* Blocks SIGTRAP, or not. True: it was blocked. */
@@ -309,6 +313,8 @@ void step_native_notes(const struct step *st);
 /* The thread has ended; the process has, or executes another program. */
 void step_native_drop(struct step_thread *t);
 void step_native_close(struct step_process *proc);
+/* The last thread of a process is let go of: so is the cache. */
+void step_native_remove(struct step_thread *t, int sig);
 /* A fork: does it share the memory of its parent? */
 void step_native_inherit(struct step_process *proc,
 			 const struct step_process *parent);

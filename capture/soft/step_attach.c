@@ -245,6 +245,7 @@ static int describe(struct step *st, struct step_thread *t, pid_t pid)
 	if (!t->proc)
 		return -AUX_E_NOMEM;
 	t->proc->n_threads++;
+	t->proc->ran_before = true;
 	first = any_of(st, t->proc);
 	t->soft = soft_thread_add(st->s, (uint32_t)pid, (uint32_t)t->tid, first);
 	if (!t->soft)
@@ -399,6 +400,8 @@ int step_let_go(struct step_thread *t, int sig)
 	}
 	step_finish(t);
 	t->soft = NULL;		/* it lives on: no record of its end */
+	if (t->proc->n_threads == 1)
+		step_native_remove(t, sig);
 	step_clear_trap_flag(t);
 	if (t->trap_blocked)
 		step_mask_trap(t->tid, true);

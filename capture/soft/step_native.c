@@ -1143,8 +1143,7 @@ static int step_inside(struct step_thread *t, struct user_regs_struct *r,
 			t->running = errno == ESRCH;
 			return -1;
 		}
-		if (waitpid(t->tid, status, __WALL) != t->tid ||
-		    !WIFSTOPPED(*status))
+		if (!step_wait(t->tid, status) || !WIFSTOPPED(*status))
 			return -1;
 	} while (*status >> 16 == PTRACE_EVENT_STOP);
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, r))
@@ -1221,7 +1220,9 @@ static int go_on(struct step_thread *t, struct user_regs_struct *r, uint64_t ip,
 }
 
 /* Registration of restartable sequences fails as in a kernel that has none: the
- * kernel could not know where in the cache they are. */
+ * kernel could not know where in the cache they are. Not so in a process that was
+ * attached to: its C library has seen it succeed, and ends a program in which it then
+ * fails for a new thread. */
 static int refuse_rseq(struct step_thread *t, struct user_regs_struct *r)
 {
 	t->insn = (struct step_insn){ .ip = t->ip, .size = 2,
@@ -1242,7 +1243,7 @@ static int step_over(struct step_thread *t, struct user_regs_struct *r)
 	uint8_t bytes[2];
 
 	t->native.step_ip = t->ip;
-	if ((uint32_t)r->rax == CALL_RSEQ &&
+	if ((uint32_t)r->rax == CALL_RSEQ && !t->proc->ran_before &&
 	    step_memory_read(t->proc, t->ip, bytes, 2) == 2 &&
 	    bytes[0] == 0x0f && bytes[1] == 5)
 		return refuse_rseq(t, r);

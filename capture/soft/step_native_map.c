@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/kcmp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 #include "capture/soft/step_native.h"
+#include "common/array.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10
@@ -33,7 +35,17 @@
 #endif
 
 #define MB (UINT64_C(1) << 20)
-#define LOW_AREA UINT64_C(0x60000000)	/* for programs that are linked low */
+#define LOWEST (256 * MB)	/* above the heap of programs that are linked low */
+#define REACH (1600 * MB)	/* of relative operands, from all of an area */
+
+struct place {
+	uint64_t start, end;
+};
+
+struct places {
+	struct place *maps;
+	size_t n;
+};
 
 /* A thread that makes system calls for us. */
 struct helper {
@@ -103,7 +115,7 @@ static int64_t call(struct helper *h, long nr, uint64_t a, uint64_t b, uint64_t 
 		return -ESRCH;
 	do {
 		if (ptrace(PTRACE_SINGLESTEP, tid, NULL, NULL) ||
-		    waitpid(tid, &status, __WALL) != tid) {
+		    !step_wait(tid, &status)) {
 			h->lost = true;
 			return -ESRCH;
 		}
@@ -166,31 +178,96 @@ static uint8_t *make_memory(struct helper *h, int64_t *fd)
 	return mem == MAP_FAILED ? NULL : mem;
 }
 
-/* Where the parts go: data and the first area near the libraries, the second
- * one near the program. */
+/* An address in the middle of the largest gap between mappings in [low, high);
+ * 0: there is none of that size. */
+static uint64_t find_gap(const struct places *p, uint64_t low, uint64_t high,
+			 uint64_t size)
+{
+	uint64_t from = low, best = 0, at = 0;
+	size_t i;
+
+	for (i = 0; i <= p->n && from < high; i++) {
+		uint64_t to = i < p->n ? p->maps[i].start : high;
+
+		to = to < high ? to : high;
+		if (to > from && to - from >= size && to - from > best) {
+			best = to - from;
+			at = from + (best - size) / 2;
+		}
+		if (i < p->n && p->maps[i].end > from)
+			from = p->maps[i].end;
+	}
+	at = (at + 2 * MB - 1) & ~(2 * MB - 1);
+	return best >= size + 2 * MB ? at : 0;
+}
+
+/* All mappings of the process, in order. False: they cannot be read. */
+static bool read_places(pid_t pid, struct places *p)
+{
+	char path[64], *line = NULL;
+	size_t cap = 0, room = 0;
+	struct place m;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "re");
+	while (f && getline(&line, &room, f) > 0) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64, &m.start, &m.end) != 2 ||
+		    array_grow(&p->maps, p->n, &cap, sizeof(m)))
+			break;
+		p->maps[p->n++] = m;
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	return p->n;
+}
+
+static void take_place(struct places *p, uint64_t at, uint64_t size)
+{
+	size_t i;
+
+	for (i = p->n; i && p->maps[i - 1].start > at; i--)
+		p->maps[i] = p->maps[i - 1];
+	p->maps[i] = (struct place){ at, at + size };
+	p->n++;
+}
+
+/* Where the parts go: the first area near the libraries, the second one near the
+ * program, data anywhere. Each below what it is near to, where the kernel and the
+ * program's heap do not grow. 0: no room. */
 static void choose_places(struct step_process *proc)
 {
-	uint64_t low = UINT64_MAX, high = 0;
+	uint64_t low = UINT64_MAX, high = 0, near[2], at;
+	struct places p = { .maps = NULL };
 	size_t i;
 
 	for (i = 0; i < proc->n_maps; i++) {
 		const struct step_map *m = &proc->maps[i];
 
-		if (m->path[0] != '/')
+		if (m->path[0] != '/' || m->path[1] == '/')
 			continue;
 		low = m->start < low ? m->start : low;
 		high = m->start > high ? m->start : high;
 	}
-	proc->native_at[1] = (high - 1400 * MB) & ~(2 * MB - 1);
-	if (high < 2048 * MB)
-		proc->native_at[1] = LOW_AREA;
-	proc->native_at[0] = proc->native_at[1] + NATIVE_AREA_BYTES + 16 * MB;
-	proc->native_at[2] = (low - 512 * MB) & ~(2 * MB - 1);
-	if (low < 1024 * MB)
-		proc->native_at[2] = LOW_AREA;
-	if (high < 2048 * MB || low + 1600 * MB > high)
-		proc->native_at[2] = (proc->native_at[0] + NATIVE_DATA_BYTES +
-				      16 * MB) & ~(2 * MB - 1);
+	near[0] = high;
+	near[1] = low;
+	if (high && read_places(proc->pid, &p) &&
+	    !array_grow(&p.maps, p.n + 3, &(size_t){ p.n }, sizeof(*p.maps))) {
+		for (i = 0; i < 2; i++) {
+			at = find_gap(&p, near[i] > REACH ? near[i] - REACH :
+				      LOWEST, near[i], NATIVE_AREA_BYTES);
+			if (!at)
+				at = find_gap(&p, near[i], near[i] + REACH,
+					      NATIVE_AREA_BYTES);
+			if (at)
+				take_place(&p, at, NATIVE_AREA_BYTES);
+			proc->native_at[i + 1] = at;
+		}
+		proc->native_at[0] = find_gap(&p, LOWEST, high + REACH,
+					      NATIVE_DATA_BYTES);
+	}
+	free(p.maps);
 }
 
 /* True: the parts are mapped. */
@@ -339,7 +416,8 @@ bool step_native_open(struct step_thread *t)
 	}
 	if (!again)
 		choose_places(proc);
-	nc->mem = make_memory(&h, &fd);
+	if (proc->native_at[0] && proc->native_at[1] && proc->native_at[2])
+		nc->mem = make_memory(&h, &fd);
 	if (nc->mem)
 		mapped = map_parts(&h, fd, again);
 	if (fd >= 0)
@@ -366,7 +444,7 @@ void step_native_close(struct step_process *proc)
 	size_t i;
 
 	proc->native = NULL;
-	proc->native_off = false;
+	proc->native_off = proc->native_shares = false;
 	memset(proc->native_at, 0, sizeof(proc->native_at));
 	if (!nc)
 		return;
@@ -398,7 +476,31 @@ void step_native_inherit(struct step_process *proc,
 	if (!parent->step->native)
 		return;
 	memcpy(proc->native_at, parent->native_at, sizeof(proc->native_at));
-	proc->native_off = parent->native_off ||
-			   syscall(SYS_kcmp, parent->pid, proc->pid, KCMP_VM, 0,
-				   0) <= 0;
+	proc->ran_before = parent->ran_before;
+	proc->native_shares = syscall(SYS_kcmp, parent->pid, proc->pid, KCMP_VM,
+				      0, 0) <= 0;
+	proc->native_off = parent->native_off || proc->native_shares;
+}
+
+/* Whatever it has of a cache, its own or its parent's, is gone. sig: what the thread
+ * is stopped by, as it is afterwards. */
+void step_native_remove(struct step_thread *t, int sig)
+{
+	struct step_process *proc = t->proc;
+	struct helper h = { .t = t };
+	siginfo_t si;
+	bool has_si;
+	int i;
+
+	if (!proc->native_at[0] || proc->native_shares)
+		return;
+	has_si = sig && !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si);
+	if (!begin_calls(&h))
+		return;
+	for (i = 0; i < STEP_NATIVE_PARTS; i++)
+		call(&h, SYS_munmap, proc->native_at[i],
+		     i ? NATIVE_AREA_BYTES : NATIVE_DATA_BYTES, 0, 0, 0, 0);
+	end_calls(&h);
+	if (has_si)
+		ptrace(PTRACE_SETSIGINFO, t->tid, NULL, &si);
 }
