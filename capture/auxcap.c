@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/mapped.h"
 #include "common/version.h"
 
 #include "capture/cmd/cmd.h"
@@ -431,6 +432,7 @@ int main(int argc, char **argv)
 	bool named = c;
 	int status;
 
+	mapped_end_at_cut("auxcap: error: ");
 	status = run_word(argc, argv);
 	if (status >= 0)
 		return status;

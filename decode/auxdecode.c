@@ -230,65 +230,11 @@ static int parse_and_run(struct cmd_options *o, void *own, bool named, int argc,
 	return status ? status : run_command(o);
 }
 
-/* Appends to the n bytes of line. */
-static size_t put(char *line, size_t n, size_t max, const char *s)
-{
-	while (*s && n < max)
-		line[n++] = *s++;
-	return n;
-}
-
-static size_t put_hex(char *line, size_t n, size_t max, uint64_t v)
-{
-	unsigned shift = 60;
-
-	while (shift && !(v >> shift))
-		shift -= 4;
-	for (; n < max; shift -= 4) {
-		line[n++] = "0123456789abcdef"[v >> shift & 15];
-		if (!shift)
-			break;
-	}
-	return n;
-}
-
-/*
- * Somebody cuts a file that is being read. What was read of it is of no use, and
- * outputs are complete or not there (common/outfile.h), so the process ends. Another
- * SIGBUS is a fault of this program.
- */
-static void on_bus(int sig, siginfo_t *info, void *context)
-{
-	char line[MAPPED_NAME + 128];
-	const char *name;
-	uint64_t offset;
-	size_t n = 0;
-
-	(void)context;
-	if (!mapped_find(info->si_addr, &name, &offset)) {
-		signal(sig, SIG_DFL);
-		return; /* to the same instruction */
-	}
-	n = put(line, n, sizeof(line), "auxdecode: error: ");
-	n = put(line, n, sizeof(line), name);
-	n = put(line, n, sizeof(line), "@0x");
-	n = put_hex(line, n, sizeof(line), offset);
-	n = put(line, n, sizeof(line),
-		": the file became shorter while it was read, or cannot be "
-		"read\n");
-	if (write(STDERR_FILENO, line, n) < 0)
-		_exit(CMD_FAILED);
-	_exit(CMD_FAILED);
-}
-
 static void handle_signals(void)
 {
-	struct sigaction bus = { .sa_sigaction = on_bus,
-				 .sa_flags = SA_SIGINFO };
-
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
 	signal(SIGXFSZ, SIG_IGN); /* so is a file that grows too large */
-	sigaction(SIGBUS, &bus, NULL);
+	mapped_end_at_cut("auxdecode: error: ");
 }
 
 /* `auxdecode help [COMMAND]`, as git and perf have it; a file of that name is

@@ -106,7 +106,7 @@ class Shapes:
         return self.mmap(-1, self.pid, 0x10000000 + i * 8192, b'/lib/m%d.so' % i)
 
     def kernel_modules(self, i):
-        return self.mmap(-1, 0xffffffff, MODULES + i * 8192, b'[m%d]' % i, KERNEL)
+        return self.mmap(-1, 0xffffffff, MODULES + i * 4096, b'[m%d]' % i, KERNEL)
 
     def switches(self, i):
         return self.record(SWITCH, b'', i, OUT_OR_EXEC * (i & 1))

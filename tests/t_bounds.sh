@@ -139,4 +139,18 @@ for command in info "count -j1 $f" "count -j2 $f" "report -o $SCRATCH/made $f" \
 	cp "$many" "$SCRATCH/cut.data"
 	cut_file "$SCRATCH/cut.data" $command "$SCRATCH/cut.data"
 done
+cp "$many" "$SCRATCH/cut.data"
+cut_file "$SCRATCH/cut.data" merge -o "$SCRATCH/made" "$many" "$SCRATCH/cut.data"
+# the program that ran, whose code is read as it is needed
+gcc -O0 -static -o "$SCRATCH/cut.program" -x c - <<<"int main(void) { return 0; }" 2>"$SCRATCH/err" &&
+	"$auxcap" -e soft_pt//u -o "$SCRATCH/program.data" -- "$SCRATCH/cut.program" 2>"$SCRATCH/err"
+ok $? "another program is recorded" "$SCRATCH/err"
+cut_file "$SCRATCH/cut.program" count -j1 "$SCRATCH/program.data"
+# a killed recording
+head -c -100 "$many" >"$SCRATCH/cut.data"
+FAULT_SHRINK=$SCRATCH/cut.data LD_PRELOAD=$fault "$auxcap" repair "$SCRATCH/cut.data" \
+	>"$SCRATCH/out" 2>"$SCRATCH/err"
+is "$? $(sed 's/@0x[0-9a-f]*:/@0xN:/' "$SCRATCH/err")" \
+	"1 auxcap: error: $SCRATCH/cut.data@0xN: the file became shorter while it was read, or cannot be read" \
+	"auxcap repair of a file that becomes shorter"
 finish

@@ -16,7 +16,11 @@
 #include "decode/callstack/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define ARENA_SIZE ((size_t)1 << 20) /* ASan's shadow of more is most of a run */
+#else
 #define ARENA_SIZE ((size_t)64 << 20)
+#endif
 
 int calls_code_init(struct code *c, const struct sink_host *host,
 		    struct funcs *funcs)

@@ -4,8 +4,7 @@
  * belongs to.
  *
  * A file that becomes shorter while it is mapped has no bytes for the rest of the
- * mapping: reading there is a SIGBUS. A program that handles it finds here what to
- * say. What the process has of such files is the process's: this is the one place of
+ * mapping: reading there is a SIGBUS, of which a program makes an error here. What the process has of such files is the process's: this is the one place of
  * the library with data of its own.
  */
 #ifndef COMMON_MAPPED_H
@@ -24,9 +23,12 @@ void *mapped_open(int fd, uint64_t len, const char *name);
 void mapped_close(const void *p, uint64_t len);
 /* mremap has moved it. */
 void mapped_moved(const void *from, const void *to);
-/* May be called in a signal handler. The name lives as long as the process. False:
- * the address is in no mapped file. */
+/* The name lives as long as the process. False: the address is in no mapped file. */
 bool mapped_find(const void *at, const char **name, uint64_t *offset);
+/* From here on such a file ends the process, with status 1 and a message that begins
+ * with what. What was read of it is of no use, and outputs are complete or not there
+ * (outfile.h). */
+void mapped_end_at_cut(const char *what);
 
 /*
  * Files that the process makes in memory of others, such as a compressed one
