@@ -43,6 +43,27 @@ if [ "$(uname -m)" = x86_64 ]; then
 	that "without qemu it says how to get it" "$out" \
 		grep -qE '^limited +soft_pt .*not installed' "$out"
 	that "with a command" "$out" grep -qE '^ +fix: .*apt install qemu-user' "$out"
+
+	# a qemu-user as that of Debian 13
+	mkdir -p "$SCRATCH/no-plugins"
+	for q in qemu-x86_64 qemu-aarch64; do
+		cat >"$SCRATCH/no-plugins/$q" <<-'E'
+		#!/bin/sh
+		case " $* " in
+		*" -plugin "*)
+			echo "qemu: unknown option 'plugin'" >&2
+			exit 1 ;;
+		esac
+		echo "usage: qemu [options] program [arguments...]"
+		E
+		chmod +x "$SCRATCH/no-plugins/$q"
+	done
+	PATH=$SCRATCH/no-plugins:$PATH "$auxcap" doctor >"$out" 2>&1
+	that "a qemu without plugins is none" "$out" \
+		grep -qE '^limited +soft_pt +qemu-x86_64 is built without plugins' "$out"
+	PATH=$SCRATCH/no-plugins:$PATH "$auxcap" -e soft_pt//u -o "$SCRATCH/none.data" -- true 2>"$out"
+	is "$? $(grep -c 'or -e soft_pt/step/u, which needs no qemu' "$out")" "1 1" \
+		"and a recording names what needs none" || cat "$out"
 fi
 
 # As somebody else: less is allowed, the same form.

@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <aux/error.h>
@@ -278,16 +279,17 @@ int cmd_doctor(void)
 
 #define FEW_BYTES (UINT64_C(1) << 30)
 
-/* An empty entry of PATH is the present directory, as in execvp(3). */
-static bool find_program(const char *path, const char *name)
+/* Where a program is in PATH. An empty entry is the present directory, as in
+ * execvp(3). */
+static bool find_program(const char *path, const char *name, char *file,
+			 size_t size)
 {
-	char file[4096];
 	size_t n;
 
 	for (; path; path += n + 1) {
 		n = strcspn(path, ":");
-		snprintf(file, sizeof(file), "%.*s%s%s", (int)n, path,
-			 n ? "/" : "", name);
+		snprintf(file, size, "%.*s%s%s", (int)n, path, n ? "/" : "",
+			 name);
 		if (!access(file, X_OK))
 			return true;
 		if (!path[n])
@@ -296,26 +298,59 @@ static bool find_program(const char *path, const char *name)
 	return false;
 }
 
+/* Does the help of a qemu name the option? Where it cannot be asked, it is taken to
+ * have it. */
+static bool has_plugins(const char *qemu)
+{
+	char help[16384];
+	size_t n = 0;
+	ssize_t got;
+	int fd[2];
+	pid_t pid;
+
+	if (pipe2(fd, O_CLOEXEC) < 0)
+		return true;
+	pid = fork();
+	if (!pid) {
+		dup2(fd[1], STDOUT_FILENO);
+		dup2(fd[1], STDERR_FILENO);
+		execl(qemu, qemu, "-help", (char *)NULL);
+		_exit(127);
+	}
+	close(fd[1]);
+	while (pid > 0 && n < sizeof(help) &&
+	       (got = read(fd[0], help + n, sizeof(help) - n)) > 0)
+		n += (size_t)got;
+	close(fd[0]);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	return pid < 0 || memmem(help, n, "-plugin", 7);
+}
+
 /* True: emulation works. It needs both qemu-user and our helper object. without:
  * what is left where it does not. */
 static bool check_emulate(struct doctor *d, const char *source, const char *name,
 			  const char *without)
 {
-	bool qemu = find_program(d->env->path, name);
+	char file[4096];
+	bool qemu = find_program(d->env->path, name, file, sizeof(file));
+	bool plugins = qemu && has_plugins(file);
 
-	if (qemu && d->env->helper) {
+	if (plugins && d->env->helper) {
 		doctor_say(d, DOCTOR_OK, source, "",
 			   "%s is there: -e %s//u works without "
 			   "trace hardware and without permission", name, source);
 		return true;
 	}
-	doctor_say(d, *without ? DOCTOR_LIMITED : DOCTOR_NO, source, qemu ?
-		   "install auxkit whole: make install, or run auxcap where "
-		   "it was built" :
+	doctor_say(d, *without ? DOCTOR_LIMITED : DOCTOR_NO, source,
+		   plugins ? "install auxkit whole: make install, or run auxcap "
+			     "where it was built" :
+		   qemu ? "a qemu-user with plugins, as Debian 12 has it" :
 		   "sudo apt install qemu-user (Debian, Ubuntu), sudo dnf "
 		   "install qemu-user (Fedora)",
-		   "%s%s: no emulation%s", qemu ? "auxkit-qemu.so" : name,
-		   qemu ? " is missing" : " is not installed", without);
+		   "%s%s: no emulation%s", plugins ? "auxkit-qemu.so" : name,
+		   plugins ? " is missing" : qemu ? " is built without plugins" :
+		   " is not installed", without);
 	return false;
 }
 

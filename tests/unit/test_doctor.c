@@ -263,7 +263,7 @@ static void test_arm64(void)
 	put_pmu("arm_spe_0", "type", "10\n");
 	put_pmu("arm_spe_0", "cpumask", "0-3\n");
 	put("proc/device-tree/hypervisor/compatible", "kvm");
-	put("bin/qemu-aarch64", "x");
+	put("bin/qemu-aarch64", "#!/bin/sh\necho -plugin\n");
 	put("bin/auxkit-qemu.so", "x");
 	snprintf(path, sizeof(path), "%s/bin", root);
 	snprintf(file, sizeof(file), "%s/bin/qemu-aarch64", root);
