@@ -3,9 +3,11 @@
  * auxcap: records AUX trace into perf.data files. This file has the command
  * line: its options as tables, and the dispatch to the commands in cmd/.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/mapped.h"
 #include "common/version.h"
@@ -425,14 +427,36 @@ static int run_word(int argc, char **argv)
 	return -1;
 }
 
+/*
+ * Somebody cuts a file that is being read. What was read of it is of no use, and
+ * outputs are complete or not there (common/outfile.h), so the process ends. Another
+ * SIGBUS is a fault of this program.
+ */
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+	char line[MAPPED_LINE];
+	size_t n = mapped_cut(info->si_addr, "auxcap: error: ", line, sizeof(line));
+
+	(void)context;
+	if (!n) {
+		signal(sig, SIG_DFL);
+		return; /* to the same instruction */
+	}
+	if (write(STDERR_FILENO, line, n) < 0)
+		_exit(CMD_FAILED);
+	_exit(CMD_FAILED);
+}
+
 int main(int argc, char **argv)
 {
 	static struct cmd_options o;
 	const struct command *c = find_command(argc > 1 ? argv[1] : NULL);
+	struct sigaction bus = { .sa_sigaction = on_bus,
+				 .sa_flags = SA_SIGINFO };
 	bool named = c;
 	int status;
 
-	mapped_end_at_cut("auxcap: error: ");
+	sigaction(SIGBUS, &bus, NULL);
 	status = run_word(argc, argv);
 	if (status >= 0)
 		return status;

@@ -230,11 +230,34 @@ static int parse_and_run(struct cmd_options *o, void *own, bool named, int argc,
 	return status ? status : run_command(o);
 }
 
+/*
+ * Somebody cuts a file that is being read. What was read of it is of no use, and
+ * outputs are complete or not there (common/outfile.h), so the process ends. Another
+ * SIGBUS is a fault of this program.
+ */
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+	char line[MAPPED_LINE];
+	size_t n = mapped_cut(info->si_addr, "auxdecode: error: ", line, sizeof(line));
+
+	(void)context;
+	if (!n) {
+		signal(sig, SIG_DFL);
+		return; /* to the same instruction */
+	}
+	if (write(STDERR_FILENO, line, n) < 0)
+		_exit(CMD_FAILED);
+	_exit(CMD_FAILED);
+}
+
 static void handle_signals(void)
 {
+	struct sigaction bus = { .sa_sigaction = on_bus,
+				 .sa_flags = SA_SIGINFO };
+
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
 	signal(SIGXFSZ, SIG_IGN); /* so is a file that grows too large */
-	mapped_end_at_cut("auxdecode: error: ");
+	sigaction(SIGBUS, &bus, NULL);
 }
 
 /* `auxdecode help [COMMAND]`, as git and perf have it; a file of that name is

@@ -467,7 +467,15 @@ void recorder_account(struct recorder *r, struct ledger *l)
 	}
 }
 
-/* At the end: trace left in the areas, because the file took no more. */
+/* Without room for a page a PMU stops, and its record of that was not read. */
+static bool is_full(const struct rec_ring *rr, uint64_t left)
+{
+	return !rr->stop.truncated &&
+	       left + (uint64_t)sysconf(_SC_PAGESIZE) >= rr->ring->aux_size;
+}
+
+/* At the end: trace left in the areas, because the file took no more. What a full
+ * one had no room for is lost: how much nobody knows. */
 static void account_unread(struct recorder *r)
 {
 	struct ledger *l = r->ledger;
@@ -485,6 +493,9 @@ static void account_unread(struct recorder *r)
 		ledger_produced(l, rr->idx, left);
 		ledger_add(l, rr->idx, AUX_LEDGER_UNREAD, left, rr->times.last_ns,
 			   rr->times.last_ns);
+		if (is_full(rr, left))
+			ledger_add(l, rr->idx, AUX_LEDGER_TRUNCATED, 0,
+				   rr->times.last_ns, recorder_now(r));
 	}
 }
 

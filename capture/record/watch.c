@@ -32,15 +32,35 @@
 #define CPUS_MAX 8192
 #define SLEPT_NS 10000000	/* CLOCK_BOOTTIME ahead of CLOCK_MONOTONIC by more */
 
-/* How long the machine has slept since it was booted. */
-static uint64_t slept_ns(void)
-{
-	struct timespec boot = { 0 }, mono = { 0 };
+#define CLOSE_NS 1000000	/* of one clock, read before and after the other */
+#define MAX_READS 8
 
-	clock_gettime(CLOCK_MONOTONIC, &mono);
-	clock_gettime(CLOCK_BOOTTIME, &boot);
-	return (uint64_t)(boot.tv_sec - mono.tv_sec) * 1000000000 +
-	       (uint64_t)(boot.tv_nsec - mono.tv_nsec);
+static uint64_t read_ns(clockid_t clock)
+{
+	struct timespec t = { 0 };
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/*
+ * How long the machine has slept since it was booted: at least and at most. Another
+ * program may run between the reading of both clocks, for longer than a short sleep.
+ */
+static void slept_ns(uint64_t *least, uint64_t *most)
+{
+	uint64_t before, boot, after, best = UINT64_MAX;
+
+	for (int i = 0; i < MAX_READS && best > CLOSE_NS; i++) {
+		before = read_ns(CLOCK_MONOTONIC);
+		boot = read_ns(CLOCK_BOOTTIME);
+		after = read_ns(CLOCK_MONOTONIC);
+		if (after - before >= best)
+			continue;
+		best = after - before;
+		*least = boot > after ? boot - after : 0;
+		*most = boot - before;
+	}
 }
 
 /* The list as the kernel prints it; "" where it cannot be read. */
@@ -59,8 +79,9 @@ void watch_open(struct kernel *k)
 {
 	struct sockaddr_nl at = { .nl_family = AF_NETLINK, .nl_groups = 1 };
 	struct rec_watch *v = &k->watch;
+	uint64_t least;
 
-	v->slept_ns = slept_ns();
+	slept_ns(&least, &v->slept_ns);
 	v->looked_ms = clock_ms();
 	read_online(v->online, sizeof(v->online));
 	v->fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
@@ -266,11 +287,12 @@ void watch_continued(struct kernel *k)
 
 static void look_for_sleep(struct kernel *k)
 {
-	uint64_t slept = slept_ns(), now;
+	uint64_t least, most, now;
 
-	if (slept < k->watch.slept_ns + SLEPT_NS)
+	slept_ns(&least, &most);
+	if (least < k->watch.slept_ns + SLEPT_NS)
 		return;
-	k->watch.slept_ns = slept;
+	k->watch.slept_ns = most;
 	now = recorder_now(k->recorder);
 	ledger_add(k->ledger, LEDGER_NO_STREAM, AUX_LEDGER_SUSPENDED, 1, now,
 		   now);

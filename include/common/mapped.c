@@ -5,13 +5,11 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "common/clean.h"
 #include "common/mapped.h"
@@ -26,7 +24,6 @@ struct mapped {
 static struct mapped *_Atomic list;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* of writers */
 static _Atomic uint64_t made;	/* bytes charged */
-static const char *_Atomic message;	/* begins with it */
 
 /* The caller holds the lock. NULL: there is none with that start. */
 static struct mapped *find(uintptr_t start)
@@ -158,36 +155,19 @@ static size_t put_hex(char *line, size_t n, size_t max, uint64_t v)
 	return n;
 }
 
-/* Another SIGBUS is a fault of this program. */
-static void on_bus(int sig, siginfo_t *info, void *context)
+size_t mapped_cut(const void *at, const char *what, char *line, size_t max)
 {
-	char line[MAPPED_NAME + 128];
 	const char *name;
 	uint64_t offset;
 	size_t n = 0;
 
-	(void)context;
-	if (!mapped_find(info->si_addr, &name, &offset)) {
-		signal(sig, SIG_DFL);
-		return; /* to the same instruction */
-	}
-	n = put(line, n, sizeof(line), atomic_load(&message));
-	n = put(line, n, sizeof(line), name);
-	n = put(line, n, sizeof(line), "@0x");
-	n = put_hex(line, n, sizeof(line), offset);
-	n = put(line, n, sizeof(line),
-		": the file became shorter while it was read, or cannot be "
-		"read\n");
-	if (write(STDERR_FILENO, line, n) < 0)
-		_exit(1);
-	_exit(1);
-}
-
-void mapped_end_at_cut(const char *what)
-{
-	struct sigaction bus = { .sa_sigaction = on_bus,
-				 .sa_flags = SA_SIGINFO };
-
-	atomic_store(&message, what);
-	sigaction(SIGBUS, &bus, NULL);
+	if (!mapped_find(at, &name, &offset))
+		return 0;
+	n = put(line, n, max, what);
+	n = put(line, n, max, name);
+	n = put(line, n, max, "@0x");
+	n = put_hex(line, n, max, offset);
+	return put(line, n, max,
+		   ": the file became shorter while it was read, or cannot be "
+		   "read\n");
 }

@@ -4,13 +4,15 @@
  * belongs to.
  *
  * A file that becomes shorter while it is mapped has no bytes for the rest of the
- * mapping: reading there is a SIGBUS, of which a program makes an error here. What the process has of such files is the process's: this is the one place of
+ * mapping: reading there is a SIGBUS, and a program that handles it finds here what to
+ * say. What the process has of such files is the process's: this is the one place of
  * the library with data of its own.
  */
 #ifndef COMMON_MAPPED_H
 #define COMMON_MAPPED_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define MAPPED_MADE_MAX (UINT64_C(1) << 30)
@@ -25,10 +27,10 @@ void mapped_close(const void *p, uint64_t len);
 void mapped_moved(const void *from, const void *to);
 /* The name lives as long as the process. False: the address is in no mapped file. */
 bool mapped_find(const void *at, const char **name, uint64_t *offset);
-/* From here on such a file ends the process, with status 1 and a message that begins
- * with what. What was read of it is of no use, and outputs are complete or not there
- * (outfile.h). */
-void mapped_end_at_cut(const char *what);
+#define MAPPED_LINE (MAPPED_NAME + 128)
+/* In a handler of SIGBUS: an error for people, which begins with what, of the file that
+ * was cut. Bytes of line; 0: the address is in no mapped file. */
+size_t mapped_cut(const void *at, const char *what, char *line, size_t max);
 
 /*
  * Files that the process makes in memory of others, such as a compressed one

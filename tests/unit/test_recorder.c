@@ -6,6 +6,9 @@
  */
 #include <time.h>
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include "tests/unit/fakekernel.h"
 
 /* Odd lengths, so that padding is needed, over many wraps of both rings. */
@@ -180,6 +183,37 @@ static void test_brimful(void)
 
 /* The area is full again each time, and each time a record tells: the next record
  * must not hide what the last one said. */
+/* The file takes no more: the area fills up, or not, until the recording ends. */
+static void test_full_disk(uint64_t left, unsigned n_full)
+{
+	struct fake *f = fake_new(1);
+	struct aux_diag diag = { 0 };
+	struct rlimit was, lim;
+	struct pollfd none;
+	int ret = 0;
+
+	begin(f);
+	getrlimit(RLIMIT_FSIZE, &was);
+	lim = was;
+	lim.rlim_cur = 65536;
+	signal(SIGXFSZ, SIG_IGN);
+	setrlimit(RLIMIT_FSIZE, &lim);
+	for (unsigned i = 0; i < 5000 && !ret; i++) {
+		trace_with_record(f, 0, 4096);
+		ret = recorder_poll(f->r, &none, 0, 0);
+	}
+	ok(ret < 0, "the file is full");
+	trace_with_record(f, 0, left - (f->rings[0].made - f->mapped[0].aux_tail));
+	ok(recorder_finish(f->r, &diag) < 0, "%llu bytes are left: an error",
+	   (unsigned long long)left);
+	setrlimit(RLIMIT_FSIZE, &was);
+	is_u64(ledger_times(&f->ledger, AUX_LEDGER_TRUNCATED), n_full,
+	       "an area that was full is told");
+	ok(ledger_lossy(&f->ledger), "trace is missing");
+	writer_close(f->w, NULL);
+	fake_free(f);
+}
+
 static void test_reported(void)
 {
 	struct fake *f = fake_new(1);
@@ -623,6 +657,8 @@ int main(void)
 	test_truncated();
 	test_stalled();
 	test_brimful();
+	test_full_disk(AUX - 8, 1);
+	test_full_disk(AUX - 3 * 4096, 0);
 	test_reported();
 	test_lost();
 	test_damaged();

@@ -10,15 +10,20 @@
 #include "tests/unit/fakekernel.h"
 
 static int64_t slept_ns;
+/* Of both clocks, before one is read: somebody else has run. */
+static int64_t away_ns, delay_ns;
+static unsigned n_delays;
 
 /* In place of libc's. */
 int clock_gettime(clockid_t id, struct timespec *ts)
 {
 	int ret = (int)syscall(SYS_clock_gettime, id, ts);
+	int64_t ns;
 
-	if (!ret && id == CLOCK_BOOTTIME) {
-		int64_t ns = ts->tv_nsec + slept_ns;
-
+	if (!ret && (id == CLOCK_BOOTTIME || id == CLOCK_MONOTONIC)) {
+		if (n_delays && n_delays--)
+			away_ns += delay_ns;
+		ns = ts->tv_nsec + away_ns + (id == CLOCK_BOOTTIME ? slept_ns : 0);
 		ts->tv_sec += ns / 1000000000;
 		ts->tv_nsec = ns % 1000000000;
 	}
@@ -46,6 +51,13 @@ static void test_sleep(void)
 	is_u64(look_again(&k), 0, "it did not sleep");
 	slept_ns += 5000000;
 	is_u64(look_again(&k), 0, "clocks that are read one after the other");
+	delay_ns = 50000000;
+	for (unsigned i = 1; i < 40; i++) {
+		n_delays = i;
+		ok(!watch_look(&k, true), "others run %u times meanwhile", i);
+	}
+	n_delays = 0;
+	is_u64(look_again(&k), 0, "others ran, it did not sleep");
 	slept_ns += 2000000000;
 	trace_with_record(f, 0, 100);
 	turn(f);
