@@ -251,4 +251,25 @@ that "and what to do" "$s/err" grep -q -- "-dbgsym" "$s/err"
 is $? 2 "an unknown format"
 "$auxdecode" coverage --to sancov "$d" >"$s/out" 2>"$s/err"
 is $? 2 "sancov without a directory"
+
+# files of one name: a program and its library
+mkdir -p "$s/one" "$s/two"
+echo 'int twice(int x) { return 2 * x; }' >"$s/two/same.c"
+cat >"$s/one/same.c" <<'E'
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+	void *lib = dlopen(argv[1], RTLD_NOW);
+	int (*twice)(int) = lib ? (int (*)(int))dlsym(lib, "twice") : 0;
+	return twice ? twice(argc) - 4 : 1;
+}
+E
+gcc -shared -fPIC -o "$s/two/same" "$s/two/same.c" && gcc -o "$s/one/same" "$s/one/same.c" &&
+	"$auxcap" -e soft_pt//u -o "$s/same.data" -- "$s/one/same" "$s/two/same" >"$s/err" 2>&1
+ok $? "a program whose library has its name" "$s/err"
+"$auxdecode" coverage --to sancov -o "$s/same" "$s/same.data" 2>"$s/err"
+is $? 0 "sancov of both" || cat "$s/err"
+one=$(echo "$s"/same/same.*.sancov) two=$(echo "$s"/same/2/same.*.sancov)
+that "a file of each" "$s/err" test -s "$one" -a -s "$two"
+that "which differ" "$s/err" not cmp -s "$one" "$two"
 finish
