@@ -290,10 +290,12 @@ check-kernel: deps deps-guest
 	$(submake) tests-build
 	$(Q)export $(ENV) TIMEOUT=1800; GUEST_KERNEL=6.1 tests/run t_guest; first=$$?; \
 		GUEST_KERNEL=newest tests/run t_guest && exit $$first
-# With the newest perf that Debian has in the place of the installed one.
+# With the newest perf that Debian has in the place of the installed one; and with its
+# newest compilers and libraries.
 check-newest: deps deps-guest
 	$(submake) tests-build
 	$(Q)$(ENV) tools/newest check
+	$(Q)tools/newest build
 check-quick: deps
 	$(submake) tests-build
 	$(Q)$(ENV) tests/run --quick
