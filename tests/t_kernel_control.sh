@@ -103,6 +103,7 @@ for i in 1 2 3; do
 	for ((t = 0; t < 3000; t++)); do
 		files=("$data".*)
 		[ ${#files[@]} -lt $i ] || [ ! -e "${files[0]}" ] || break
+		[ -e /proc/$bg/exe ] || break 2
 		sleep 0.1
 	done
 	order ping
@@ -139,18 +140,29 @@ done
 for f in "${files[0]}" "${files[-1]}"; do reads "--switch-output=32K: ${f##*.}" "$f"; done
 each "--switch-output=32K: all files" "$from" "$total" "${files[@]}"
 
-rec_bg "${calls[@]}" -p $prog --switch-output=1s --switch-max-files 2
-for ((i = 0; i < 7; i++)); do
+rec_bg "${calls[@]}" -p $prog --switch-output=1s
+for ((i = 0; i < 300; i++)); do
+	files=("$data".*)
+	[ ${#files[@]} -lt 3 ] || break
 	go
-	sleep 0.5
+	sleep 0.1
 done
-order switch
+order stop
+rec_end 0 "--switch-output=1s"
+that "--switch-output=1s: a file each second" - test ${#files[@]} -ge 3
+
+# no file ends by itself, on a slow machine, too
+rec_bg "${calls[@]}" -p $prog --switch-output=1h --switch-max-files 2
+for ((i = 0; i < 3; i++)); do
+	go
+	order switch
+done
 go
 last=$total
 order switch
 go
 order stop
-rec_end 0 "--switch-output=1s --switch-max-files 2"
+rec_end 0 "--switch-output=1h --switch-max-files 2"
 files=("$data".*)
 is ${#files[@]} 2 "--switch-max-files 2: two files"
 each "--switch-max-files 2: the newest" "$((last - 100))" "$total" "${files[@]}"
