@@ -51,7 +51,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 empty :=
 HAVE_MK := $(BUILD)/have$(subst $(empty) ,,$(WITHOUT)).mk
 BOOTSTRAP := help clean check check-quick check-kernel golden demo lint bench \
-	bench-kernel cover campaign deps deps-guest
+	bench-kernel cover campaign deps deps-guest install install-lib uninstall dist deb
 ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
 include $(HAVE_MK)
 endif
@@ -64,7 +64,7 @@ $(HAVE_MK): tools/probe $(wildcard /var/lib/dpkg/status)
 	@mv $@.tmp $@
 
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I. -Iinclude $(WARN) \
-	$(foreach x,$(HAVE),$(CFLAGS_$(x))) $(CFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
+	$(foreach x,$(HAVE),$(CFLAGS_$(x))) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
 ALL_LDFLAGS := $(LDFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
 DEPFLAGS := -MMD -MP
 
@@ -99,7 +99,12 @@ DECODE_LIBS = $(LIBS_IBERTY) $(LIBS_IPT) $(LIBS_OPENCSD) $(LIBS_JSON) \
 	$(LIBS_LZMA) $(LIBS_Z) $(LIBS_SQLITE) $(LIBS_DW) $(LIBS_ELF) $(LIBS_ZSTD) \
 	-ldl -lpthread
 
-PROGRAMS := $(BUILD)/auxcap $(BUILD)/auxdecode $(BUILD)/auxkit-qemu.so
+# What a program that is linked with -static needs, libraries of libraries too.
+STATIC_LIBS = $(foreach x,IBERTY IPT OPENCSD JSON SQLITE DW ELF LZMA ZSTD Z,$(STATIC_$(x))) \
+	-ldl -lpthread -lm
+
+COMPLETIONS := $(foreach p,auxcap auxdecode,$(foreach s,bash zsh fish,$(BUILD)/completion/$(p).$(s)))
+PROGRAMS := $(BUILD)/auxcap $(BUILD)/auxdecode $(BUILD)/auxkit-qemu.so $(COMPLETIONS)
 
 .DELETE_ON_ERROR:
 .PHONY: all
@@ -116,6 +121,14 @@ $(BUILD)/auxdecode: $(DECODE) $(BUILD)/libshared.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SAN),$(DECODE_LIBS),\
 		$(patsubst -lstdc++,-l:libstdc++.a,$(DECODE_LIBS)))
 
+# Words that shells complete: each program tells its own.
+RUN := $(if $(CROSS),qemu-$(MACHINE) $(if $(SYSROOT),-L $(SYSROOT)))
+completion = $(Q)mkdir -p $(@D) && $(RUN) $< --completion $(subst .,,$(suffix $@)) >$@
+$(BUILD)/completion/auxcap.%: $(BUILD)/auxcap
+	$(completion)
+$(BUILD)/completion/auxdecode.%: $(BUILD)/auxdecode
+	$(completion)
+
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
@@ -131,7 +144,7 @@ pic = $(patsubst %.c,$(BUILD)/pic/%.o,$(1))
 $(BUILD)/pic/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$< (qemu))
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -Iinclude $(WARN) $(CFLAGS) -fPIC \
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -Iinclude $(WARN) $(CPPFLAGS) $(CFLAGS) -fPIC \
 		$(DEPFLAGS) -c -o $@ $<
 $(BUILD)/pic/libcommon.a: $(call pic,$(wildcard include/common/*.c))
 $(BUILD)/auxkit-qemu.so: $(call pic,$(QEMU_C)) $(BUILD)/pic/libcommon.a
@@ -141,7 +154,6 @@ $(BUILD)/auxkit-qemu.so: $(call pic,$(QEMU_C)) $(BUILD)/pic/libcommon.a
 # libauxdecode: position independent. Of the static one all names but those of
 # the map are made local, too.
 LIB_ABI := 0
-LIB_VERSION = $(shell sed -n 's/.*AUXKIT_VERSION "\(.*\)"/\1/p' include/common/version.h)
 LIB_MAP := decode/lib/api/libauxdecode.map
 LIB_O := $(patsubst %.c,$(BUILD)/lib/%.o,$(LIB_C) $(SHARED_C))
 LIBS_MADE := $(BUILD)/libauxdecode.so $(BUILD)/libauxdecode.a $(BUILD)/libauxdecode.pc
@@ -163,7 +175,7 @@ $(BUILD)/libauxdecode.a: $(LIB_O) $(LIB_MAP)
 	$(Q)$(OBJCOPY) --keep-global-symbols=$(BUILD)/lib/names $(BUILD)/lib/auxdecode.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/lib/auxdecode.o
 $(BUILD)/libauxdecode.pc: decode/lib/api/libauxdecode.pc.in $(HAVE_MK) Makefile
-	$(Q)sed 's,@VERSION@,$(LIB_VERSION),; s,@LIBS@,$(strip $(DECODE_LIBS)),' $< >$@
+	$(Q)sed 's,@VERSION@,$(VERSION),; s,@LIBS@,$(strip $(STATIC_LIBS)),' $< >$@
 
 # Archives, so that a test or tool links only what it calls.
 $(BUILD)/libcapture.a: $(filter-out %/auxcap.o,$(CAPTURE))
@@ -203,6 +215,10 @@ $(REPLAY_BIN): $(BUILD)/tests/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 # Plain code: neither sanitized nor instrumented.
 TRACED := $(patsubst tests/programs/%,$(BUILD)/tests/programs/%,\
 	$(basename $(wildcard tests/programs/*.c tests/programs/*.S tests/programs/*.cc)))
+# `/* host: x86_64 */`: a program of that machine alone.
+TRACED := $(filter-out $(patsubst tests/programs/%,$(BUILD)/tests/programs/%,$(basename \
+	$(shell grep -h -L '^/\* host: $(MACHINE) ' $$(grep -l '^/\* host: ' \
+		tests/programs/*.[cS])))),$(TRACED))
 build_flags = $$(sed -n 's,^/\* build: \(.*\) \*/$$,\1,p' $<)
 compile_traced = -D_GNU_SOURCE -O1 -g -Wall -Wextra -o $@ $< $(build_flags)
 $(BUILD)/tests/programs/%: tests/programs/%.c
@@ -266,7 +282,8 @@ $(TOOLS): $(BUILD)/%: $(BUILD)/obj/tools/%.o $(BUILD)/libdecode.a $(BUILD)/libsh
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DECODE_LIBS)
 
-.PHONY: tests-build tools-build
+.PHONY: tests-build tools-build unit-build
+unit-build: $(UNIT_BIN)
 tools-build: all $(TOOLS)
 tests-build: tools-build lib $(UNIT_BIN) $(REPLAY_BIN) $(TRACED)
 
@@ -363,45 +380,82 @@ campaign: deps
 		$(if $(filter command%,$(origin N)),-n $(N)) $(if $(ONLY),--only "$(ONLY)") \
 		$(if $(SEED),--seed $(SEED))
 
-.PHONY: install uninstall
+# What make built is copied, nothing is compiled: root installs what a user made. The
+# library is there after make lib. uninstall removes the same.
+VERSION = $(shell sed -n 's/.*AUXKIT_VERSION "\(.*\)"/\1/p' include/common/version.h)
+LIBDIR ?= $(PREFIX)/lib
+DOCDIR ?= $(PREFIX)/share/doc/auxkit
+ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
+SHARE := $(DESTDIR)$(PREFIX)/share
 SO_NAME = libauxdecode.so.$(LIB_ABI)
-install: all lib
+SO_FILE = libauxdecode.so.$(VERSION)
+stripped = $(if $(INSTALL_STRIP),$(STRIP) $(2) $(DESTDIR)$(1))
+.PHONY: install install-lib uninstall
+install: $(if $(wildcard $(BUILD)/libauxdecode.so),install-lib)
+	@for f in auxcap auxdecode auxkit-qemu.so completion/auxcap.bash; do \
+		[ -e $(BUILD)/$$f ] || { echo "$(BUILD)/$$f is missing: make first" >&2; exit 1; }; done
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/auxkit \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 \
-		$(DESTDIR)$(PREFIX)/include/aux \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig
+		$(SHARE)/man/man1 $(DESTDIR)$(DOCDIR) $(SHARE)/bash-completion/completions \
+		$(DESTDIR)$(ZSHDIR) $(SHARE)/fish/vendor_completions.d
 	install -m 755 $(BUILD)/auxcap $(BUILD)/auxdecode $(DESTDIR)$(PREFIX)/bin
+	$(call stripped,$(PREFIX)/bin/auxcap)
+	$(call stripped,$(PREFIX)/bin/auxdecode)
 	install -m 644 $(BUILD)/auxkit-qemu.so $(DESTDIR)$(PREFIX)/libexec/auxkit
-	install -m 644 capture/auxcap.1 decode/auxdecode.1 \
-		$(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 include/aux/aux_self.3 $(DESTDIR)$(PREFIX)/share/man/man3
+	$(call stripped,$(PREFIX)/libexec/auxkit/auxkit-qemu.so,--strip-unneeded)
+	install -m 644 capture/auxcap.1 decode/auxdecode.1 $(SHARE)/man/man1
+	install -m 644 README.md LICENSE $(DESTDIR)$(DOCDIR)
+	for p in auxcap auxdecode; do c=$(BUILD)/completion/$$p; \
+		install -m 644 $$c.bash $(SHARE)/bash-completion/completions/$$p && \
+		install -m 644 $$c.zsh $(DESTDIR)$(ZSHDIR)/_$$p && \
+		install -m 644 $$c.fish $(SHARE)/fish/vendor_completions.d/$$p.fish || exit 1; done
+	@[ -e $(BUILD)/libauxdecode.so ] || echo "not installed: libauxdecode (make lib, then make install)"
+install-lib:
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(SHARE)/man/man3 \
+		$(DESTDIR)$(PREFIX)/include/aux $(DESTDIR)$(DOCDIR)/examples
+	install -m 644 $(BUILD)/libauxdecode.a $(DESTDIR)$(LIBDIR)
+	$(call stripped,$(LIBDIR)/libauxdecode.a,--strip-debug)
+	install -m 644 $(BUILD)/libauxdecode.so $(DESTDIR)$(LIBDIR)/$(SO_FILE)
+	$(call stripped,$(LIBDIR)/$(SO_FILE),--strip-unneeded)
+	ln -sf $(SO_FILE) $(DESTDIR)$(LIBDIR)/$(SO_NAME)
+	ln -sf $(SO_NAME) $(DESTDIR)$(LIBDIR)/libauxdecode.so
+	sed 's,@PREFIX@,$(PREFIX),; s,@LIBDIR@,$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR)),' \
+		$(BUILD)/libauxdecode.pc >$(DESTDIR)$(LIBDIR)/pkgconfig/libauxdecode.pc
 	install -m 644 include/aux/*.h $(DESTDIR)$(PREFIX)/include/aux
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	for p in auxcap auxdecode; do \
-		$(BUILD)/$$p --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$p && \
-		$(BUILD)/$$p --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$p && \
-		$(BUILD)/$$p --completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$p.fish || \
-		exit 1; done
-	install -m 644 $(BUILD)/libauxdecode.a $(DESTDIR)$(PREFIX)/lib
-	install -m 755 $(BUILD)/libauxdecode.so $(DESTDIR)$(PREFIX)/lib/libauxdecode.so.$(LIB_VERSION)
-	ln -sf libauxdecode.so.$(LIB_VERSION) $(DESTDIR)$(PREFIX)/lib/$(SO_NAME)
-	ln -sf $(SO_NAME) $(DESTDIR)$(PREFIX)/lib/libauxdecode.so
-	sed 's,@PREFIX@,$(PREFIX),' $(BUILD)/libauxdecode.pc \
-		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libauxdecode.pc
+	install -m 644 include/aux/*.3 $(SHARE)/man/man3
+	install -m 644 tools/examples/*.c $(DESTDIR)$(DOCDIR)/examples
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/auxcap $(DESTDIR)$(PREFIX)/bin/auxdecode \
-		$(DESTDIR)$(PREFIX)/share/man/man1/auxcap.1 \
-		$(DESTDIR)$(PREFIX)/share/man/man1/auxdecode.1 \
-		$(DESTDIR)$(PREFIX)/share/man/man3/aux_self.3
-	rm -f $(DESTDIR)$(PREFIX)/lib/libauxdecode.a $(DESTDIR)$(PREFIX)/lib/libauxdecode.so* \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig/libauxdecode.pc
+		$(SHARE)/man/man1/auxcap.1 $(SHARE)/man/man1/auxdecode.1 \
+		$(patsubst include/aux/%,$(SHARE)/man/man3/%,$(wildcard include/aux/*.3)) \
+		$(DESTDIR)$(LIBDIR)/libauxdecode.a $(DESTDIR)$(LIBDIR)/libauxdecode.so* \
+		$(DESTDIR)$(LIBDIR)/pkgconfig/libauxdecode.pc
 	for p in auxcap auxdecode; do \
-		rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$p \
-			$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$p \
-			$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$p.fish; done
-	rm -rf $(DESTDIR)$(PREFIX)/libexec/auxkit $(DESTDIR)$(PREFIX)/include/aux
+		rm -f $(SHARE)/bash-completion/completions/$$p $(DESTDIR)$(ZSHDIR)/_$$p \
+			$(SHARE)/fish/vendor_completions.d/$$p.fish; done
+	rm -rf $(DESTDIR)$(PREFIX)/libexec/auxkit $(DESTDIR)$(PREFIX)/include/aux $(DESTDIR)$(DOCDIR)
+
+# One file to copy onto a board: it needs neither a loader nor a library there. The
+# archives are those of the packages that end in -dev.
+.PHONY: static
+static: $(BUILD)/static/auxcap
+$(BUILD)/static/auxcap: $(CAPTURE) $(BUILD)/libshared.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -static -o $@ $^ $(STATIC_ELF) $(STATIC_ZSTD) -lpthread
+
+# The sources of a release, from which it is built, tested and packaged without git.
+# What stands in them is as old as the last commit.
+DIST = auxkit-$(VERSION)
+.PHONY: dist deb
+dist:
+	@mkdir -p $(BUILD)
+	$(Q)tools/dist $(DIST) >$(BUILD)/$(DIST).tar.gz.tmp
+	$(Q)mv $(BUILD)/$(DIST).tar.gz.tmp $(BUILD)/$(DIST).tar.gz
+	@echo $(BUILD)/$(DIST).tar.gz
+# Debian's packages, for this machine's architecture or that of CROSS.
+deb: dist
+	$(Q)tools/deps install build deb
+	$(Q)CROSS="$(CROSS)" SYSROOT="$(SYSROOT)" tools/make-deb $(BUILD)/$(DIST).tar.gz $(BUILD)/deb
 
 .PHONY: clean help
 clean:
@@ -420,7 +474,9 @@ help:
 	@echo 'make fuzz F=reader T=60   one fuzz target'
 	@echo 'make campaign HOURS=8 all fuzz targets, and all commands on changed recordings;'
 	@echo '                      or SECONDS=600, N=1000; SEED=, ONLY="reader mutants"'
-	@echo 'make install DESTDIR= PREFIX=/usr/local; make uninstall; make clean'
+	@echo 'make install DESTDIR= PREFIX=/usr/local LIBDIR= DOCDIR= INSTALL_STRIP=1; make uninstall'
+	@echo 'make static           build/static/auxcap, one file that needs no library'
+	@echo 'make dist, make deb   the sources of a release; packages of Debian; make clean'
 	@echo
 	@echo 'V=1 shows commands; SAN=1 builds with ASan and UBSan into build/san;'
 	@echo 'CROSS=aarch64-linux-gnu- builds for arm64 into build/aarch64;'

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# make install and uninstall; the installed recorder finds its helper object.
+# make install and uninstall; the installed recorder finds its helper object; the
+# library is found by pkg-config, for programs that are linked with -static, too.
 . "$(dirname "$0")/lib.sh"
 
 root=$SCRATCH/root
@@ -10,8 +11,13 @@ quiet_make() {
 }
 quiet_make install DESTDIR="$root" PREFIX=/opt/auxkit
 ok $? "make install" "$SCRATCH/make"
+that "nothing is compiled on the way" "$SCRATCH/make" not grep -qE ' -c -o |LD|CC' "$SCRATCH/make"
 for f in bin/auxcap bin/auxdecode libexec/auxkit/auxkit-qemu.so share/man/man1/auxcap.1 \
-	share/man/man1/auxdecode.1 share/man/man3/aux_self.3 include/aux/reader.h include/aux/decoder.h; do
+	share/man/man1/auxdecode.1 share/man/man3/aux_self.3 include/aux/reader.h include/aux/decoder.h \
+	share/man/man3/libauxdecode.3 lib/libauxdecode.so.0 lib/pkgconfig/libauxdecode.pc \
+	share/doc/auxkit/README.md share/doc/auxkit/examples/count_flow.c \
+	share/bash-completion/completions/auxcap share/zsh/site-functions/_auxdecode \
+	share/fish/vendor_completions.d/auxcap.fish; do
 	that "installed: $f" - test -f "$root/opt/auxkit/$f"
 done
 bin=$root/opt/auxkit/bin
@@ -21,7 +27,52 @@ ok $? "the installed auxcap records" "$SCRATCH/err"
 "$bin/auxdecode" insn -F tid,ip "$SCRATCH/data" 2>"$SCRATCH/err" |
 	"$truthcmp" "$SCRATCH/truth" >"$SCRATCH/cmp"
 ok $? "the installed auxdecode decodes it" "$SCRATCH/cmp"
+
+# The library, where LIBDIR says; stripped.
+lib=$SCRATCH/lib
+quiet_make install DESTDIR="$lib" PREFIX=/usr LIBDIR=/usr/lib/x DOCDIR=/usr/doc INSTALL_STRIP=1
+ok $? "make install with LIBDIR, DOCDIR and INSTALL_STRIP" "$SCRATCH/make"
+that "LIBDIR" - test -f "$lib/usr/lib/x/libauxdecode.a"
+that "DOCDIR" - test -f "$lib/usr/doc/examples/count_flow.c"
+readelf -SW "$lib/usr/bin/auxdecode" "$lib/usr/lib/x/libauxdecode.so.0" >"$SCRATCH/sections" 2>&1
+that "INSTALL_STRIP" "$SCRATCH/sections" not grep -qE 'debug_info|\.symtab' "$SCRATCH/sections"
+want=$("$auxdecode" count "$SCRATCH/data" 2>/dev/null | sed -n 's/^total insns \([0-9]*\) .*/\1/p')
+for how in '' --static; do
+	[ -z "${SAN:-}" ] || break	# the sanitizers' libraries are not in the .pc file
+	# With the archive: Debian has none of libipt, so the rest stays shared.
+	[ -z "$how" ] || rm "$lib"/usr/lib/x/libauxdecode.so*
+	# shellcheck disable=SC2046
+	cc -o "$SCRATCH/count_flow" tools/examples/count_flow.c \
+		$(PKG_CONFIG_PATH=$lib/usr/lib/x/pkgconfig PKG_CONFIG_SYSROOT_DIR=$lib \
+			pkg-config $how --cflags --libs libauxdecode) >"$SCRATCH/cc" 2>&1
+	ok $? "an example is linked by pkg-config $how" "$SCRATCH/cc"
+	LD_LIBRARY_PATH=$lib/usr/lib/x "$SCRATCH/count_flow" "$SCRATCH/data" >"$SCRATCH/out" 2>&1
+	that "and counts what auxdecode counts, $want" "$SCRATCH/out" grep -qw "$want" "$SCRATCH/out"
+done
+quiet_make uninstall DESTDIR="$lib" PREFIX=/usr LIBDIR=/usr/lib/x DOCDIR=/usr/doc
+is "$(find "$lib" ! -type d)" "" "nothing is left behind"
+
+# One file for a board without libraries, tried in a directory that has nothing else.
+if [ -z "${SAN:-}" ]; then
+	env -u MAKEFLAGS -u MFLAGS make -s BUILD="$BUILD" static >"$SCRATCH/make" 2>&1
+	ok $? "make static" "$SCRATCH/make"
+	mkdir -p "$SCRATCH/empty/proc"
+	cp "$BUILD/static/auxcap" "$programs/hello_static" "$SCRATCH/empty"
+	cat >"$SCRATCH/inside" <<-'END'
+	mount -t proc proc "$1/proc"
+	exec chroot "$1" /auxcap -e soft_pt/step/u -o /x.data -- /hello_static
+	END
+	if ! unshare --user --map-root-user --mount --pid --fork true 2>/dev/null; then
+		skip "hardware: may not make a namespace" "auxcap in an empty directory"
+	elif [ "$(uname -m)" = x86_64 ]; then
+		unshare --user --map-root-user --mount --pid --fork \
+			sh "$SCRATCH/inside" "$SCRATCH/empty" >"$SCRATCH/out" 2>&1
+		ok $? "the static auxcap records in an empty directory" "$SCRATCH/out"
+		"$auxdecode" count --symfs "$SCRATCH/empty" "$SCRATCH/empty/x.data" >"$SCRATCH/out" 2>&1
+		that "without a gap" "$SCRATCH/out" grep -q 'gaps 0$' "$SCRATCH/out"
+	fi
+fi
 quiet_make uninstall DESTDIR="$root" PREFIX=/opt/auxkit
 ok $? "make uninstall" "$SCRATCH/make"
-is "$(find "$root" -type f)" "" "nothing is left behind"
+is "$(find "$root" ! -type d)" "" "nothing is left behind"
 finish

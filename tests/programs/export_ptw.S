@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* build: -nostdlib -static */
+/* host: x86_64 */
 /* Never run: code for a trace that export_make.py writes. PTWRITEs in a function. */
 	.globl _start, work
 	.type _start, @function

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* build: -static -O2 -fno-inline */
+/* host: x86_64 */
 /*
  * What is hard to trace, one function each. Run all (but the timer), or those
  * named:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* build: -static -nostdlib */
+/* host: x86_64 */
 /*
  * The smallest program worth tracing: a loop with calls, two system calls,
  * the same addresses on every machine. Recordings of it make good fixtures.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* build: -static -pthread */
+/* host: x86_64 */
 /*
  * What programs do that a recorder would rather they did not: each case in a
  * process of its own, bounded, and the same whatever watches it.

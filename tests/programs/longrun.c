@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* build: -static -pthread */
+/* host: x86_64 */
 /*
  * A program to attach to: threads that compute, sleep, wait for one another,
  * store and load the flags, make code, and get signals from a timer; processes

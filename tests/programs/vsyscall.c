@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* build: -static */
+/* host: x86_64 */
 /*
  * Calls of the vsyscall page, with work between them. Kernels without that page make
  * it end by SIGSEGV, which exits with 77.
