@@ -64,6 +64,7 @@ fi
 
 kill -KILL "$prog"
 wait "$prog" 2>"$SCRATCH/wait"
+exec 9>&-
 for back in ${BACKS:-step native}; do
 
 begin

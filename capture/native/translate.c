@@ -17,6 +17,7 @@ enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
 #define NEAR (INT64_C(1) << 31)
 #define MAX_CONSTANTS NATIVE_MAX_INSNS
 #define MAX_DIFFERS 512
+#define MAX_CONDITIONS 15	/* of a loop that is copied several times */
 #define SAME_MAX 48	/* bytes that are compared at once, and an instruction */
 
 /* A copy in the making. */
@@ -419,8 +420,9 @@ static void put_indirect(struct gen *g, const struct shape *s, uint64_t ip)
 	put32(g, (uint32_t)(g->area->lookup - (here(g) + 4)));
 }
 
-/* The bytes of a condition without its displacement; the place of a rel32. */
-static uint8_t *put_condition(struct gen *g, const struct shape *s)
+/* The bytes of a condition, or of its opposite, without the displacement; the place of
+ * a rel32. Only Jcc has an opposite. */
+static uint8_t *put_condition(struct gen *g, const struct shape *s, bool opposite)
 {
 	unsigned cc = s->op == 0x0f ? s->bytes[s->n_prefixes + !!s->rex + 1] :
 				      s->op;
@@ -430,7 +432,7 @@ static uint8_t *put_condition(struct gen *g, const struct shape *s)
 			PUT(g, 0x67);
 		PUT(g, s->op, 2, 0xeb, 5, 0xe9);
 	} else {
-		PUT(g, 0x0f, (uint8_t)(0x80 | (cc & 15)));
+		PUT(g, 0x0f, (uint8_t)(0x80 | ((cc & 15) ^ opposite)));
 	}
 	put32(g, 0);
 	return g->p - 4;
@@ -444,6 +446,8 @@ struct unit {
 	struct native_copy *copy;
 	uint32_t unit, exit;
 	uint8_t *taken[NATIVE_MAX_EXITS];	/* rel32 of conditions, by exit */
+	uint16_t n_conditions;
+	uint16_t round, round_conditions;	/* of a loop; 0: there is none */
 	uint64_t same_from, same_to;	/* code that was compared, and is run
 					 * before the next store */
 	/* jumps of comparisons, rel32, to exits; in their order */
@@ -496,18 +500,41 @@ static uint64_t follow(struct unit *u, uint64_t target)
 	return 0;
 }
 
+/* A loop over the unit so far is copied several times, one after another: it leaves a
+ * record only when it is left, or after the last. */
+static bool goes_round(struct unit *u, const struct shape *s,
+		       const struct native_insn *in)
+{
+	unsigned n = u->copy->n_insns;
+
+	if (in->target != u->copy->insns[0].ip ||
+	    (s->op != 0x0f && s->op >= 0xe0))
+		return false;
+	if (!u->round) {
+		u->round = (uint16_t)n;
+		u->round_conditions = u->n_conditions + 1;
+	}
+	return n + u->round <= NATIVE_MAX_INSNS &&
+	       u->n_conditions + u->round_conditions <= MAX_CONDITIONS;
+}
+
 /* Copies a branch or system call; returns as follow(). */
 static uint64_t copy_branch(struct unit *u, const struct shape *s,
 			    const struct native_insn *in)
 {
 	uint64_t next = in->ip + in->size;
 	struct native_exit *e;
+	bool again;
 
 	switch (s->cls) {
 	case X86_COND:
-		e = new_exit(u, NATIVE_DIRECT, in->target);
-		u->taken[e - u->copy->exits] = put_condition(&u->g, s);
-		return next;
+		again = goes_round(u, s, in);
+		e = new_exit(u, NATIVE_DIRECT, again ? next : in->target);
+		u->taken[e - u->copy->exits] = put_condition(&u->g, s, again);
+		u->n_conditions++;
+		if (again)
+			u->same_from = u->same_to = 0;
+		return again ? in->target : next;
 	case X86_CALL:
 		put_push(&u->g, next);
 		return follow(u, in->target);
