@@ -114,6 +114,8 @@ wanted stepped && {
 	stepped 200 "code in writable memory" "$programs/jit"
 	stepped 2000 "code that changes itself" "$programs/hostile" selfmod "$SCRATCH"
 	stepped 100 "a static program" "$programs/hello_static"
+	stepped 3000 "children by vfork" /bin/sh -c \
+		'/bin/true; /bin/true; /bin/true; /bin/true; /bin/true; /bin/true; /bin/true; /bin/true; :'
 }
 
 ### what it cannot do is told

@@ -611,7 +611,7 @@ static void link_exit(struct step_thread *t, size_t id, uint32_t to)
 	struct step_thread *o;
 
 	for (o = e->was ? t->proc->step->threads : NULL; o; o = o->next) {
-		if (o->proc != t->proc || o == t || !o->native.inside)
+		if (!o->native.inside || o == t || o->proc->native != nc)
 			continue;
 		step_native_drain(o);
 		if (o->native.last == id)
@@ -639,7 +639,7 @@ static void add_target(struct step_thread *t, uint64_t ip, uint32_t unit)
 {
 	struct step_native *nc = t->proc->native;
 	struct native_target *first = targets_at(nc, ip), *e = NULL;
-	bool alone = t->proc->n_threads == 1;
+	bool alone = nc->n_taken <= 1;
 	unsigned i;
 
 	for (i = 0; i < NATIVE_PROBES && !e; i++)
@@ -837,6 +837,7 @@ static bool claim_slot(struct step_thread *t)
 	if (i == NATIVE_N_SLOTS)
 		return false;
 	nc->taken[i] = true;
+	nc->n_taken++;
 	t->native.slot = i + 1;
 	s = slots_of(t);
 	memset(s, 0, sizeof(*s));
@@ -852,8 +853,10 @@ static bool claim_slot(struct step_thread *t)
 
 void step_native_drop(struct step_thread *t)
 {
-	if (t->native.slot && t->proc && t->proc->native)
+	if (t->native.slot && t->proc && t->proc->native) {
 		t->proc->native->taken[t->native.slot - 1] = false;
+		t->proc->native->n_taken--;
+	}
 	t->native = (struct step_native_thread){ 0 };
 }
 

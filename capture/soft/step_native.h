@@ -68,6 +68,8 @@ struct step_native {
 	size_t n_pages, cap_pages;
 	struct step_hash page_at;
 	bool taken[NATIVE_N_SLOTS];
+	uint32_t n_taken;
+	uint32_t n_sharing;	/* processes that share the memory, but one */
 	bool failed;		/* no memory: nothing new is translated */
 	struct native_copy copy;
 };

@@ -448,6 +448,10 @@ void step_native_close(struct step_process *proc)
 	memset(proc->native_at, 0, sizeof(proc->native_at));
 	if (!nc)
 		return;
+	if (nc->n_sharing) {
+		nc->n_sharing--;
+		return;
+	}
 	if (nc->mem)
 		munmap(nc->mem, NATIVE_DATA_BYTES +
 				NATIVE_N_AREAS * NATIVE_AREA_BYTES);
@@ -468,8 +472,9 @@ void step_native_close(struct step_process *proc)
 	free(nc);
 }
 
-/* A child that shares the memory is stepped until it executes something. What
- * cannot be found out counts as shared. */
+/* A child that shares the memory shares the cache; where the recording has code of the
+ * parent's, which it would need of the child, too, it is stepped until it executes
+ * something. What cannot be found out counts as shared. */
 void step_native_inherit(struct step_process *proc,
 			 const struct step_process *parent)
 {
@@ -480,6 +485,12 @@ void step_native_inherit(struct step_process *proc,
 	proc->native_shares = syscall(SYS_kcmp, parent->pid, proc->pid, KCMP_VM,
 				      0, 0) <= 0;
 	proc->native_off = parent->native_off || proc->native_shares;
+	if (!proc->native_shares || !parent->native || parent->native_off ||
+	    parent->n_pages)
+		return;
+	proc->native = parent->native;
+	proc->native->n_sharing++;
+	proc->native_off = false;
 }
 
 /* Whatever it has of a cache, its own or its parent's, is gone. sig: what the thread

@@ -563,6 +563,8 @@ int step_code_page(struct step_thread *t, uint64_t page, uint8_t *bytes)
 		return 0;
 	if ((m->save || m->check || is_written(proc, page)) &&
 	    strcmp(m->path, "[vdso]")) {
+		if (proc->native_shares)
+			return 0;	/* the other's file would lack it */
 		err = save_page(t, page, bytes, STEP_PAGE);
 		if (err)
 			return err;
