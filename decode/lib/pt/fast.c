@@ -167,13 +167,19 @@ INLINE uint64_t add_cycles(uint64_t cycles, uint64_t w, unsigned more)
 	return cycles + ((w >> 3 & 31) | (high & -(uint64_t)more));
 }
 
+/* The time at these cycles, as the loop has it. */
+INLINE uint64_t loop_tsc(const struct pt_fast *r, uint64_t cycles)
+{
+	return r->loop_base + (cycles * r->loop_scale >> PT_TIME_SHIFT);
+}
+
 /* Emits the TIME at these cycles, if it is due. */
 INLINE void emit_time_in_loop(struct pt_fast *r, struct at *at, uint64_t cycles,
 		      uint64_t offset)
 {
 	struct pt *d = r->d;
 	const struct pt_time *t = &d->cur.time;
-	uint64_t tsc = t->base + (cycles * t->scale >> PT_TIME_SHIFT), n;
+	uint64_t tsc = loop_tsc(r, cycles), n;
 
 	if (tsc < r->due_tsc)
 		return;
@@ -209,6 +215,21 @@ INLINE unsigned skip_in_loop(struct pt_fast *r, const uint8_t *p, bool lazy,
 	return 2;
 }
 
+static void load_time(struct pt_fast *r);
+static void begin_loop_time(struct pt_fast *r);
+
+/* Reads an MTC while timing is not lazy. False: the loop has to be left after it,
+ * as the time may be at the horizon. Not inlined: the loop has enough in registers. */
+static __attribute__((noinline)) bool take_mtc(struct pt_fast *r,
+					       const uint8_t *p, bool emits_times)
+{
+	pt_fast_store_time(r);
+	pt_time_mtc(&r->d->cur.time, p[1]);
+	load_time(r);
+	begin_loop_time(r);
+	return emits_times ? r->loop_emits : !r->time_due;
+}
+
 /*
  * The loop. A turn takes a CYC or none, then a short TNT, a TIP, or a TNT and
  * the TIP after it (joined). Stops at the first packet that is something else,
@@ -230,13 +251,14 @@ INLINE unsigned skip_in_loop(struct pt_fast *r, const uint8_t *p, bool lazy,
  */
 INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 				 const uint8_t *p, bool joined, bool emits_times,
-				 bool lazy, uint64_t limit)
+				 bool lazy)
 {
 	const struct pt_memo *s = &r->d->memo;
 	const struct aux_flow *full = r->end - 2;
 	const uint8_t *last = loop_end(r, lazy);
 	struct aux_flow *mark = NULL;
 	uint64_t last_ip = r->last_ip, cycles = r->cycles, mark_key = 0;
+	uint64_t limit = r->loop_limit;
 
 	while (p < last && at->o < full) {
 		uint64_t w = load_le64(p), key, ip;
@@ -258,10 +280,21 @@ INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 		tnt = key & 1;
 		t = &tip_packets[joined ? p[tnt] : p[0]];
 		if (__builtin_expect(!(tnt | t->size), 0)) {
+			bool goes_on;
+
 			tnt = skip_in_loop(r, p, lazy, &last);
-			if (!tnt)
-				break;
 			p += tnt;
+			if (tnt)
+				continue;
+			if (lazy || packet_kind[*p] != MTC)
+				break;
+			r->cycles = cycles;
+			goes_on = take_mtc(r, p, emits_times);
+			cycles = r->cycles;
+			limit = r->loop_limit;
+			p += 2;
+			if (!goes_on)
+				break;
 			continue;
 		}
 		if (emits_times)
@@ -295,8 +328,7 @@ INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 }
 
 /* The loop, and long TNTs between. Bits of the last one may be left in r->n. */
-INLINE void fast_loop(struct pt_fast *r, bool joined, bool emits_times, bool lazy,
-		       uint64_t limit)
+INLINE void fast_loop(struct pt_fast *r, bool joined, bool emits_times, bool lazy)
 {
 	struct pt *d = r->d;
 	struct at at = { r->key_ip, r->o, d->stack.top, d->stack.depth };
@@ -307,12 +339,11 @@ INLINE void fast_loop(struct pt_fast *r, bool joined, bool emits_times, bool laz
 		struct aux_flow *o;
 		unsigned n;
 
-		p = follow_short_packets(r, &at, p, joined, emits_times, lazy,
-					 limit);
+		p = follow_short_packets(r, &at, p, joined, emits_times, lazy);
 		bits = p < r->last && r->end - at.o > PT_LONG_TNT + 1
 			       ? long_tnt_bits(p)
 			       : 0;
-		if (!bits)
+		if (!bits || (emits_times ? !r->loop_emits : r->time_due))
 			break;
 		if (emits_times)
 			emit_time_in_loop(r, &at, r->cycles,
@@ -342,9 +373,25 @@ INLINE void fast_loop(struct pt_fast *r, bool joined, bool emits_times, bool laz
 /* Is a TIME due at the cycles added up so far? */
 static bool is_time_due(const struct pt_fast *r)
 {
-	const struct pt_time *t = &r->d->cur.time;
+	return loop_tsc(r, r->cycles) >= r->due_tsc;
+}
 
-	return t->base + (r->cycles * t->scale >> PT_TIME_SHIFT) >= r->due_tsc;
+/*
+ * How the loop has the time: up to a limit it adds up cycles. Where these cannot be
+ * just added up, as there are none or the time stands still, it leaves all CYCs to
+ * consume_cyc, and the time is that of the last packet.
+ */
+static void begin_loop_time(struct pt_fast *r)
+{
+	const struct pt_time *t = &r->d->cur.time;
+	bool adds = r->lazy || r->limit > r->cycles;
+
+	r->loop_limit = adds ? r->limit - 1 : r->cycles;
+	r->loop_base = adds ? t->base : t->tsc;
+	r->loop_scale = adds ? t->scale : 0;
+	r->loop_emits = r->emits_times &&
+			(adds || t->tsc < r->d->host->horizon_tsc);
+	r->stops = cyc_stops[!adds ? 2 : r->d->cur.errata & PT_ERR_SKD007 ? 1 : 0];
 }
 
 /*
@@ -363,24 +410,23 @@ static bool is_time_due(const struct pt_fast *r)
  */
 static void run_fast_loop(struct pt_fast *r)
 {
-	bool adds = r->lazy || r->limit > r->cycles,
-	     emits_times = r->emits_times && adds;
-	uint64_t limit = adds ? r->limit - 1 : r->cycles;
+	bool emits_times;
 
+	begin_loop_time(r);
+	emits_times = r->loop_emits;
 	if ((r->time_due && !emits_times) || r->d->cur.ip_state != PT_IP_KNOWN ||
 	    !r->paths)
 		return;
-	r->stops = cyc_stops[!adds ? 2 : r->d->cur.errata & PT_ERR_SKD007 ? 1 : 0];
 	if (r->lazy && r->paths == AUX_PATHS_JOINED)
-		fast_loop(r, true, false, true, limit);
+		fast_loop(r, true, false, true);
 	else if (emits_times && r->paths == AUX_PATHS_JOINED)
-		fast_loop(r, true, true, false, limit);
+		fast_loop(r, true, true, false);
 	else if (emits_times)
-		fast_loop(r, false, true, false, limit);
+		fast_loop(r, false, true, false);
 	else if (r->paths == AUX_PATHS_JOINED)
-		fast_loop(r, true, false, false, limit);
+		fast_loop(r, true, false, false);
 	else
-		fast_loop(r, false, false, false, limit);
+		fast_loop(r, false, false, false);
 	if (emits_times)	/* the loop emits before branches only */
 		r->time_due = is_time_due(r);
 }

@@ -141,7 +141,13 @@ struct pt_fast {
 	uint64_t max_periods;	/* with lazy: MTC periods that may be skipped */
 	uint64_t scale;		/* per_tick is of this pt_time.scale */
 	double per_tick;	/* cycles per TSC tick, rounded down */
+
+	/* time in the loop: see begin_loop_time */
 	const uint32_t *stops;	/* row of cyc_stops: CYCs that the loop leaves */
+	uint64_t loop_limit;	/* and those after which cycles are more */
+	uint64_t loop_base;	/* the time is loop_base + cycles * loop_scale */
+	uint64_t loop_scale;
+	bool loop_emits;	/* TIMEs are emitted in the loop */
 
 	/* the last packet: pt_mark */
 	struct aux_flow *mark;

@@ -15,8 +15,8 @@
  *    order of packets.
  *
  * Most MTCs come one period after the last one, with CYCs between them, and most of what
- * can happen has not. step_mtc is for those; it must leave t exactly as consume_mtc
- * would.
+ * can happen has not. step_mtc is for those, and plain_mtc where there are no CYCs; they
+ * must leave t exactly as consume_mtc would.
  *
  * Specification: Intel SDM volume 3, "Intel Processor Trace", "Timing Packets".
  */
@@ -166,7 +166,7 @@ static void estimate(struct pt_time *t)
 /* Moves base to the time that the cycles since it say. */
 static void fold(struct pt_time *t)
 {
-	t->steady = false;
+	t->short_way = PT_TIME_WHOLE;
 	t->moved |= t->cycles > 0;
 	t->cal_cycles = add(t->cal_cycles, t->cycles);
 	t->base = add(t->base, scaled(t->cycles, t->scale));
@@ -248,7 +248,7 @@ void pt_time_psb(struct pt_time *t)
 	t->bound = 0;
 	t->known = false;
 	t->lost = false;
-	t->steady = false;
+	t->short_way = PT_TIME_WHOLE;
 	t->limit = 0;
 	t->cycles = 0;
 	t->moved = false;
@@ -273,7 +273,7 @@ void pt_time_tsc(struct pt_time *t, uint64_t tsc)
 	t->known = true;
 	t->tsc_given = tsc;
 	t->lost = false;
-	t->steady = false;
+	t->short_way = PT_TIME_WHOLE;
 	t->have_ctc = false;
 	t->tma_due = true;
 	t->turn = 0;
@@ -376,7 +376,7 @@ void pt_time_tma(struct pt_time *t, uint16_t ctc, uint16_t fc)
 
 	if (!t->tma_due || !t->period_tsc)
 		return;
-	t->steady = false;
+	t->short_way = PT_TIME_WHOLE;
 	t->tma_due = false;
 	t->tma_last = true;
 	t->have_ctc = true;
@@ -403,17 +403,26 @@ static bool is_steady(const struct pt_time *t)
 	       !((t->period_tsc | t->ctc_bound) >> STEADY_BITS);
 }
 
+/* After an MTC: is all in place for plain_mtc to take the next one? */
+static bool is_plain(const struct pt_time *t)
+{
+	return t->have_ctc && !t->tma_last && !t->tma_due && !t->lost &&
+	       !t->turn && !t->cycles && !t->moved && t->base < t->ctc_tsc &&
+	       !((t->period_tsc | t->ctc_bound | t->base_bound) >> STEADY_BITS);
+}
+
 static __attribute__((noinline)) void mtc_slow(struct pt_time *t, uint8_t value)
 {
 	consume_mtc(t, (uint32_t)value << t->period);
-	t->steady = is_steady(t);
+	t->short_way = is_steady(t) ? PT_TIME_STEP :
+		       is_plain(t) ? PT_TIME_PLAIN : PT_TIME_WHOLE;
 }
 
 /* Is the MTC one period after the last, with cycles enough to calibrate
  * with? */
 static inline bool is_step(const struct pt_time *t, uint8_t value)
 {
-	return t->steady && (uint8_t)(value - (t->ctc >> t->period)) == 1 &&
+	return t->short_way == PT_TIME_STEP && (uint8_t)(value - (t->ctc >> t->period)) == 1 &&
 	       t->cycles >= CALIBRATE_MIN * (t->slack + 1) &&
 	       !((t->ctc_tsc | t->tsc) >> 61);
 }
@@ -469,10 +478,39 @@ static inline void step_mtc(struct pt_time *t, uint8_t value)
 	t->window = end - tsc + bound;
 }
 
+/* Is the MTC one period after the last, without a CYC since then? */
+static inline bool is_plain_step(const struct pt_time *t, uint8_t value)
+{
+	return t->short_way == PT_TIME_PLAIN && !t->cycles && !t->turn &&
+	       !t->moved && (uint8_t)(value - (t->ctc >> t->period)) == 1 &&
+	       !((t->ctc_tsc | t->tsc) >> 61);
+}
+
+/* As consume_mtc, if is_plain_step: the time since base is not known from cycles, so
+ * it stands still at the MTC, or where it was ahead. */
+static inline void plain_mtc(struct pt_time *t, uint8_t value)
+{
+	uint64_t bound = t->ctc_bound, end, tsc;
+
+	step_ctc(t, value);
+	tsc = t->ctc_tsc;
+	t->anchor = tsc;
+	t->next = end = tsc + t->period_tsc + 1 + bound;
+	if (t->tsc < tsc)
+		t->tsc = tsc;
+	if (t->tsc > end)
+		end = t->tsc;
+	t->window = end - tsc + bound;
+	t->limit = 0;
+	t->bound = bound + (t->tsc - tsc);
+}
+
 void pt_time_mtc(struct pt_time *t, uint8_t value)
 {
-	if (__builtin_expect(is_step(t, value), 1))
+	if (is_step(t, value))
 		step_mtc(t, value);
+	else if (is_plain_step(t, value))
+		plain_mtc(t, value);
 	else
 		mtc_slow(t, value);
 }
@@ -504,7 +542,7 @@ void pt_time_cbr(struct pt_time *t, uint8_t ratio)
 void pt_time_ovf(struct pt_time *t)
 {
 	t->lost = true;
-	t->steady = false;
+	t->short_way = PT_TIME_WHOLE;
 	t->bound = NEVER;
 	t->limit = 0;
 	t->next = NEVER;

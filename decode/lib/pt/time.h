@@ -25,6 +25,13 @@
  * that their product with a scale fits 64 bits. */
 #define PT_TIME_CYCLE_BITS 35
 
+/* How the next MTC can be taken, if it is what is expected. */
+enum pt_time_way {
+	PT_TIME_WHOLE = 0,	/* consume_mtc */
+	PT_TIME_STEP,		/* step_mtc: with CYCs between MTCs */
+	PT_TIME_PLAIN,		/* plain_mtc: with none */
+};
+
 /*
  * tsc is the time of the last timing packet. The bound assumes that a core's
  * clock keeps the ratio that CBR named, give or take one; that the clock runs
@@ -55,7 +62,7 @@ struct pt_time {
 	bool slack_given;	/* by the configuration, else learnt from CYCs */
 	bool moved;		/* base includes cycles since the anchor */
 	bool lost;		/* there was an OVF and no TSC yet */
-	bool steady;		/* the next MTC can go the short way: is_step */
+	uint8_t short_way;	/* of the next MTC: enum pt_time_way */
 
 	/* the last TSC or MTC, and when the next MTC is due */
 	uint64_t anchor, anchor_bound;
