@@ -42,6 +42,8 @@ all() {
 		same "$text" count --chunk-size "$size" "$file"
 		same "$text" insn -F +time --chunk-size "$size" "$file"
 		same "$text" branch --chunk-size "$size" "$file"
+		same "$text" flame --chunk-size "$size" "$file"
+		same "$text" coverage --to drcov --chunk-size "$size" "$file"
 	done
 }
 
@@ -65,6 +67,12 @@ record "threads" soft_pt/tsc,mtc,cyc,noretcomp=0,psb_period=1/u "$programs/threa
 	all "threads, per thread" "$data" 3000 1000000
 record "processes" soft_pt/tsc,psb_period=0/u "$programs/forkexec" &&
 	all "processes" "$data" 1 20000
+record "threads with new names" soft_pt/tsc,mtc,psb_period=0/u "$programs/renamed" && {
+	same "threads with new names" flame --chunk-size 1 "$data"
+	"$auxdecode" flame -j1 "$data" | sed 's/;.*//' | sort -u >"$SCRATCH/roots"
+	is "$(grep -c '^renamed/' "$SCRATCH/roots") $(wc -l <"$SCRATCH/roots")" "7 7" \
+		"a thread has the name that it began with" "$SCRATCH/roots"
+}
 STATUS=3 record "overflows" soft_pt/cyc,psb_period=0/u "$programs/feature" --inject-overflow 2
 all "overflows" "$data" 1 4096
 

@@ -107,10 +107,15 @@ static bool task_of_trace(const struct stream_cursor *cur,
 void view_find_task(struct stream_cursor *cur, struct stream_view *v)
 {
 	uint64_t time = time_of_lookup(cur, v);
+	uint64_t until;
 	struct who w;
 
 	if (!v->has_context || !task_of_trace(cur, v, time, &w))
 		w = task_of_sideband(cur, v, time);
+	/* its name is a part of what a sink asks by the time of the flow */
+	until = timeline_thread_until(cur->s->timeline, w.tid, time);
+	if (until < w.until)
+		w.until = until;
 	v->ctx.tid = w.tid;
 	v->ctx.pid = w.pid;
 	v->ctx.space = codeview_space(cur->s->codeview, cur->s->timeline,

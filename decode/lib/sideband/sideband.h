@@ -148,6 +148,10 @@ uint64_t timeline_off_cpu(const struct timeline *tl, uint32_t tid,
 			  uint64_t from, uint64_t to);
 /* The process of a thread at a time; -1 when unknown. */
 uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time);
+/* Until then its process and name, and what else is asked of a thread, stay as they
+ * are at that time. */
+uint64_t timeline_thread_until(const struct timeline *tl, uint32_t tid,
+			       uint64_t time);
 /* The thread's name at a time; never NULL. */
 const char *timeline_comm(const struct timeline *tl, uint32_t tid,
 			  uint64_t time);

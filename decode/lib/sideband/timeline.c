@@ -106,6 +106,22 @@ static const struct thread_entry *find_thread(const struct timeline *tl,
 	return i ? &l->e[i - 1] : l->n ? &l->e[0] : NULL;
 }
 
+uint64_t timeline_thread_until(const struct timeline *tl, uint32_t tid,
+			       uint64_t time)
+{
+	int64_t slot = idmap_find(&tl->threads.ids, machine_key(HOST_SLOT, tid));
+	const struct thread_line *l;
+	size_t i;
+
+	if (slot < 0)
+		return UINT64_MAX;
+	l = &tl->threads.v[slot];
+	i = timeline_count(l->e, l->n, sizeof(*l->e), time);
+	/* the first entry holds for the time before it, too */
+	i += !i;
+	return i < l->n ? l->e[i].from : UINT64_MAX;
+}
+
 /* tid 0 is the idle task of every CPU; its process is 0, too. */
 uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time)
 {
