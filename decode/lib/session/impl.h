@@ -141,6 +141,33 @@ bool merge_must_wait(const struct merge_key *at, const struct merge_key *limit,
 void merge_report_gap(struct session_pass *pass, const struct flow_ctx *ctx,
 		      const struct aux_flow *gap);
 
+/* ---- quiet.c: where no TIMEs are wanted ---- */
+
+struct chunk_task;
+struct worker_decoder;
+
+/* Before and after a refill of a cursor of the session's thread. */
+void quiet_begin(const struct session_pass *pass, struct stream_cursor *cur);
+void quiet_end(struct stream_cursor *cur);
+
+/* Of a task: what other streams have while it runs. */
+struct task_quiet {
+	bool on;		/* it is known: */
+	uint64_t from, end;	/* ns; when the chunk and the next one begin */
+	uint64_t *others;	/* ns, of n events */
+	size_t n, cap;
+	size_t at;		/* the first that is not before where the cursor is */
+};
+
+/* With the lock. Finds whether a task that begins can be quiet. */
+void quiet_begin_task(struct parallel *par, struct chunk_task *task);
+/* Before a refill of a worker's cursor; after it comes quiet_end. */
+void quiet_begin_refill(struct worker_decoder *wd);
+/* Notes the TIMEs that were just decoded. -AUX_E_NOMEM. */
+int quiet_note(struct chunk_task *task, const struct stream_cursor *cur);
+/* A GAP in a chunk whose order does not matter else: it must not be quiet. */
+bool quiet_must_repeat(const struct parallel *par, const struct chunk_task *task);
+
 /* ---- parallel.c; the page on who owns what stands there ---- */
 
 #define TASK_BATCH 4096	/* events that a worker's decoder is asked for, where it
@@ -235,6 +262,7 @@ struct worker_decoder {
 	struct pack pack;	/* events since the last batch */
 	/* with a partial result: */
 	struct join_plan plan;	/* since the last batch */
+	struct task_quiet quiet;	/* of the task */
 	bool in_stint;		/* it had flow: */
 	struct merge_key stint_key;
 	uint32_t stint;		/* its number */
@@ -271,6 +299,11 @@ struct chunk_task {
 	struct merge_key key;	/* where it ends; 0s if that is not known */
 	void *partial;		/* NULL: the events are handed over */
 	bool emitted, in_gap;	/* at its end: events at all, the last a GAP */
+	bool loud;		/* all TIMEs are wanted */
+	bool was_quiet;		/* some TIMEs before quiet_end are missing */
+	uint64_t quiet_end;
+	uint64_t *times;	/* ns of its TIMEs, rising, where tasks may be quiet */
+	size_t n_times, cap_times;
 	int rc;
 	/* with the lock: */
 	struct batch *first, **last;
@@ -287,6 +320,7 @@ struct parallel {
 	size_t n_decoders;	/* with the lock: open ones */
 	uint64_t decoder_memory;	/* for all of them */
 	uint64_t max_held;	/* bytes of one task */
+	bool quiet;		/* tasks may be */
 	bool partials;		/* the sink takes partial results */
 	bool ordered;		/* and their stints in the order of the merge */
 };

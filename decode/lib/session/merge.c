@@ -315,59 +315,6 @@ uint64_t session_memory(const struct session *s)
 	return maps < max / 2 ? max - maps : max / 2;
 }
 
-/*
- * Quiet refills. Where the sink needs no time and no other stream has an event
- * before some time, the decoder need not emit a TIME before it. cur is due, so
- * what the others have next is after what it emitted last.
- *
- * Where streams run at the same time, they take turns at every few events: a
- * decoder that returns that often costs more than the TIMEs, so the next
- * refills are not quiet. Nor are those of the reference: it emits all TIMEs anyway, and
- * says of a branch whose outcome it has not read yet, where it returns, that it is not
- * known, so its ranges depend on where that is.
- */
-#define QUIET_FEW 64	/* events that are too few for a refill */
-#define QUIET_REST 16
-
-static void begin_quiet(const struct session_pass *pass,
-			struct stream_cursor *cur)
-{
-	uint64_t until = UINT64_MAX;
-
-	if (cur->fallback.state != FALLBACK_NONE && !cur->quiet.rest)
-		cur->quiet.rest = 1;
-	for (size_t i = 0; i < pass->n && !cur->quiet.rest; i++) {
-		struct stream_cursor *other = &pass->cursors[i];
-		uint64_t time;
-
-		if (other == cur || other->m.pos == other->m.n)
-			continue;
-		time = cursor_next_key(other).time;
-		until = time < until ? time : until;
-	}
-	/* a last TIME that no stream waits for is as good as none */
-	cur->quiet.until_tsc = cur->quiet.rest || until == UINT64_MAX ?
-				       UINT64_MAX :
-				       clock_horizon(&cur->config.clock, until);
-	cur->host.time_step = cur->quiet.rest ? cur->wants.time_step
-					      : UINT64_MAX;
-	cursor_set_horizon(cur, cur->horizon_tsc);
-}
-
-static void end_quiet(struct stream_cursor *cur)
-{
-	const struct aux_flow *last;
-
-	if (cur->quiet.rest) {
-		cur->quiet.rest--;
-	} else if (cur->m.n && cur->m.n < QUIET_FEW) {
-		last = &cur->m.buf[cur->m.n - 1];
-		if (last->kind == AUX_FLOW_TIME &&
-		    last->time.tsc >= cur->quiet.until_tsc)
-			cur->quiet.rest = QUIET_REST;
-	}
-}
-
 /* Without workers there is a decoder for each stream that has not ended: each has
  * its share of the memory. */
 static int refill(struct session_pass *pass, struct stream_cursor *cur)
@@ -379,10 +326,10 @@ static int refill(struct session_pass *pass, struct stream_cursor *cur)
 		return parallel_refill(pass, cur);
 	cur->host.memory = session_memory(pass->s) / (pass->n - pass->n_ended);
 	if (quiet)
-		begin_quiet(pass, cur);
+		quiet_begin(pass, cur);
 	rc = cursor_refill(cur, pass->stats);
 	if (quiet)
-		end_quiet(cur);
+		quiet_end(cur);
 	pass->n_ended += rc == 0;
 	return rc;
 }

@@ -103,6 +103,7 @@ static void free_decoder(struct worker_decoder *wd)
 	free(wd->pack.words);
 	free(wd->plan.keys);
 	free(wd->plan.gaps);
+	free(wd->quiet.others);
 	free(wd->joined.p);
 	free(wd->joined_before.p);
 	free(wd);
@@ -484,6 +485,7 @@ static int begin_task(struct parallel *par, struct chunk_task *task)
 		return rc;
 	workers_lock(par->ws);
 	task->decoder->cur.host.memory = par->decoder_memory / par->n_decoders;
+	quiet_begin_task(par, task);
 	workers_unlock(par->ws);
 	task->decoder->task = task;
 	task->decoder->in_stint = false;
@@ -535,6 +537,54 @@ static enum work_state end_work(struct parallel *par, struct chunk_task *task,
 	return WORK_DONE;
 }
 
+static int new_partial(struct parallel *par, struct chunk_task *task)
+{
+	if (!par->partials || task->kind == TASK_GAP)
+		return 0;
+	return par->pass->ops->partial_new(&task->partial, par->pass->sink) < 0
+		       ? -AUX_E_NOMEM
+		       : 0;
+}
+
+/* Decodes more of the task. As cursor_refill. */
+static int refill_task(struct parallel *par, struct chunk_task *task)
+{
+	struct worker_decoder *wd = task->decoder;
+	int rc;
+
+	quiet_begin_refill(wd);
+	rc = cursor_refill(&wd->cur, &wd->stats);
+	if (wd->quiet.on)
+		quiet_end(&wd->cur);
+	if (rc > 0 && par->quiet && quiet_note(task, &wd->cur) < 0)
+		return -AUX_E_NOMEM;
+	return rc;
+}
+
+/* Begins the task again, with all TIMEs: nothing of it was handed over. */
+static int repeat_task(struct parallel *par, struct chunk_task *task)
+{
+	par->pass->ops->partial_free(task->partial);
+	task->partial = NULL;
+	task->decoder->stats = (struct session_stats){ 0 };
+	task->loud = true;
+	return new_partial(par, task) < 0 ? -AUX_E_NOMEM : begin_task(par, task);
+}
+
+/* What was just decoded goes where it belongs. As push. */
+static int hand_over(struct parallel *par, struct chunk_task *task)
+{
+	int rc;
+
+	if (!par->partials)
+		return task->decoder->cur.source ? push_events(par, task) :
+						   pack_refill(par, task);
+	rc = fill_partial(par, task);
+	if (rc >= 0 && quiet_must_repeat(par, task))
+		rc = repeat_task(par, task);
+	return rc;
+}
+
 /* What a thread of the pool runs: begins the task, or goes on where it was put
  * aside, up to its end or until it holds enough. */
 static enum work_state work_on_task(void *priv, struct work *w)
@@ -542,14 +592,11 @@ static enum work_state work_on_task(void *priv, struct work *w)
 	struct parallel *par = priv;
 	struct chunk_task *task = (struct chunk_task *)w;
 	int rc = task->begun ? 0 : begin_task(par, task);
-	struct worker_decoder *wd = task->decoder;
 
 	if (rc < 0)
 		return end_work(par, task, rc);
-	while ((rc = cursor_refill(&wd->cur, &wd->stats)) > 0) {
-		rc = par->partials  ? fill_partial(par, task) :
-		     wd->cur.source ? push_events(par, task) :
-				      pack_refill(par, task);
+	while ((rc = refill_task(par, task)) > 0) {
+		rc = hand_over(par, task);
 		if (rc < 0)
 			break;
 		if (rc > 0 && !w->stop) {
@@ -570,15 +617,6 @@ static enum work_state work_on_task(void *priv, struct work *w)
  * Which task is cut next, and by work.key which one is worked on first, is the
  * one that the merge needs first: the earliest PSB+ time over all streams.
  */
-
-static int new_partial(struct parallel *par, struct chunk_task *task)
-{
-	if (!par->partials || task->kind == TASK_GAP)
-		return 0;
-	return par->pass->ops->partial_new(&task->partial, par->pass->sink) < 0
-		       ? -AUX_E_NOMEM
-		       : 0;
-}
 
 /* What is known of a stream of Intel PT at a chunk, before its PSB+ was
  * read. */
@@ -633,13 +671,15 @@ static void fill_task(struct stream_cursor *cur, struct chunk_task *task,
 /* Cuts the next task off a stream and adds it to the pool. */
 static int cut_task(struct parallel *par, struct stream_cursor *cur)
 {
-	int step = chunk_iter_next(&cur->it);
+	int step = chunk_iter_next(&cur->it), rc;
 	struct chunk_task *task;
 
 	if (step < 0)
 		return step;
 	if (step == CHUNK_END) {
+		workers_lock(par->ws);
 		cur->tasks.ended = true;
+		workers_unlock(par->ws);
 		return 0;
 	}
 	task = calloc(1, sizeof(*task));
@@ -648,17 +688,15 @@ static int cut_task(struct parallel *par, struct stream_cursor *cur)
 	task->stream = cur;
 	task->last = &task->first;
 	fill_task(cur, task, step);
+	par->n_live++;
+	rc = new_partial(par, task);
+	workers_lock(par->ws);
 	*cur->tasks.last = task;
 	cur->tasks.last = &task->next;
-	par->n_live++;
-	if (new_partial(par, task) < 0)
-		return -AUX_E_NOMEM;
-	if (task->kind == TASK_GAP)
-		return 0;
-	workers_lock(par->ws);
-	workers_add(par->ws, &task->work);
+	if (rc == 0 && task->kind != TASK_GAP)
+		workers_add(par->ws, &task->work);
 	workers_unlock(par->ws);
-	return 0;
+	return rc;
 }
 
 /* The stream whose next chunk the merge needs first; NULL: all are cut. */
@@ -765,6 +803,7 @@ static void free_task(struct parallel *par, struct chunk_task *task)
 	if (task->partial)
 		par->pass->ops->partial_free(task->partial);
 	free(task->joined.p);
+	free(task->times);
 	free(task);
 	par->n_live--;
 }
@@ -798,8 +837,8 @@ static int restart_task(struct parallel *par, struct chunk_task *task,
 	task->view = initial_view(task->stream);
 	task->rc = 0;
 	atomic_store(&task->work.stop, false);
-	task->work.state = WORK_IDLE;
 	workers_lock(par->ws);
+	task->work.state = WORK_IDLE;
 	workers_add(par->ws, &task->work);
 	workers_unlock(par->ws);
 	return 0;
@@ -853,9 +892,11 @@ static int end_task(struct parallel *par, struct stream_cursor *cur)
 		if (merge_before(&cur->m.key, &task->key))
 			cur->m.key = task->key;
 	}
+	workers_lock(par->ws);
 	cur->tasks.first = task->next;
 	if (!cur->tasks.first)
 		cur->tasks.last = &cur->tasks.first;
+	workers_unlock(par->ws);
 	cur->tasks.begun = false;
 	free_task(par, task);
 	return rc;
@@ -1199,7 +1240,9 @@ int parallel_open(struct session_pass *pass, unsigned n_threads)
 		return -AUX_E_NOMEM;
 	par->pass = pass;
 	par->partials = takes_partials(pass);
-	par->ordered = pass->n > 1 && !(pass->needs & SINK_ANY_STREAM_ORDER);
+	par->quiet = pass->untimed;
+	par->ordered = pass->n > 1 && !(par->partials &&
+					pass->needs & SINK_ANY_STREAM_ORDER);
 	par->max_live = AHEAD * n_threads + pass->n;
 	par->max_held = max / 4 / par->max_live;
 	par->decoder_memory = max - max / 4;
