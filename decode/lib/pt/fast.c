@@ -230,6 +230,36 @@ static __attribute__((noinline)) bool take_mtc(struct pt_fast *r,
 	return emits_times ? r->loop_emits : !r->time_due;
 }
 
+/* What the loop has of the last packet that it followed; NULL: there was none. */
+INLINE void keep_mark(struct pt_fast *r, struct aux_flow *mark, uint64_t key)
+{
+	if (!mark)
+		return;
+	r->mark = mark;
+	r->mark_key_ip = key & PT_KEY_IP_MASK;
+	r->mark_tip = key & PT_TIP;
+}
+
+/* Passes the packet at *p, which is neither CYC nor branch. False: the loop has to be
+ * left where *p is then. */
+INLINE bool pass_other(struct pt_fast *r, const uint8_t **p, uint64_t *cycles,
+		       bool emits_times, bool lazy, const uint8_t **last)
+{
+	unsigned n = skip_in_loop(r, *p, lazy, last);
+	bool goes_on = true;
+
+	if (!n && (lazy || packet_kind[**p] != MTC))
+		return false;
+	if (!n) {
+		r->cycles = *cycles;
+		goes_on = take_mtc(r, *p, emits_times);
+		*cycles = r->cycles;
+		n = 2;
+	}
+	*p += n;
+	return goes_on;
+}
+
 /*
  * The loop. A turn takes a CYC or none, then a short TNT, a TIP, or a TNT and
  * the TIP after it (joined). Stops at the first packet that is something else,
@@ -280,21 +310,9 @@ INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 		tnt = key & 1;
 		t = &tip_packets[joined ? p[tnt] : p[0]];
 		if (__builtin_expect(!(tnt | t->size), 0)) {
-			bool goes_on;
-
-			tnt = skip_in_loop(r, p, lazy, &last);
-			p += tnt;
-			if (tnt)
-				continue;
-			if (lazy || packet_kind[*p] != MTC)
+			if (!pass_other(r, &p, &cycles, emits_times, lazy, &last))
 				break;
-			r->cycles = cycles;
-			goes_on = take_mtc(r, p, emits_times);
-			cycles = r->cycles;
 			limit = r->loop_limit;
-			p += 2;
-			if (!goes_on)
-				break;
 			continue;
 		}
 		if (emits_times)
@@ -316,11 +334,7 @@ INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 			__asm__ volatile("" : "=r"(at->key_ip) : "0"(last_ip));
 		}
 	}
-	if (mark) {
-		r->mark = mark;
-		r->mark_key_ip = mark_key & PT_KEY_IP_MASK;
-		r->mark_tip = mark_key & PT_TIP;
-	}
+	keep_mark(r, mark, mark_key);
 	r->last_ip = last_ip;
 	if (!lazy)
 		r->cycles = cycles;
