@@ -28,28 +28,29 @@ static uint64_t *add_raw(struct pack_last *last, uint64_t *w,
 	return w + RAW_WORDS - 1;
 }
 
-static uint64_t *add_path(struct pack_last *last, uint64_t *w,
+static inline uint64_t *add_path(struct pack_last *last, uint64_t *w,
 			  const struct aux_flow *ev)
 {
 	uint64_t more = ev->offset - last->offset;
 	uint64_t at = (uintptr_t)ev->path.path;
 
+	/* one branch for all of it, as it is never taken */
 	if (more >> PATH_OFFSET | at >> 48 | ev->what | ev->flags |
-	    ev->path.reserved || ev->n != ev->path.path->n_insns)
+	    ev->path.reserved | (ev->n ^ ev->path.path->n_insns))
 		return add_raw(last, w, ev);
 	*w = at << 16 | more << 1 | 1;
 	last->offset = ev->offset;
 	return w + 1;
 }
 
-static uint64_t *add_time(struct pack_last *last, uint64_t *w,
+static inline uint64_t *add_time(struct pack_last *last, uint64_t *w,
 			  const struct aux_flow *ev)
 {
 	uint64_t more = ev->offset - last->offset;
 	uint64_t tsc = ev->time.tsc - last->tsc, ns = ev->time.ns - last->ns;
 
 	if (more >> TIME_OFFSET | tsc >> TIME_TSC | ns >> TIME_NS |
-	    ev->n >> TIME_N || ev->what || ev->flags != AUX_FLOW_HAS_TSC)
+	    ev->n >> TIME_N | ev->what | (ev->flags ^ AUX_FLOW_HAS_TSC))
 		return add_raw(last, w, ev);
 	*w = (uint64_t)ev->n << (64 - TIME_N) |
 	     ns << (2 + TIME_OFFSET + TIME_TSC) | tsc << (2 + TIME_OFFSET) |
@@ -112,7 +113,7 @@ int pack_events(struct pack *p, const struct aux_flow *ev, size_t n)
 	return 0;
 }
 
-static void take_path(struct pack_last *last, struct aux_flow *out, uint64_t w)
+static inline void take_path(struct pack_last *last, struct aux_flow *out, uint64_t w)
 {
 	struct aux_path *path = (struct aux_path *)(uintptr_t)(w >> 16);
 
@@ -123,7 +124,7 @@ static void take_path(struct pack_last *last, struct aux_flow *out, uint64_t w)
 				  .path = { .path = path } };
 }
 
-static void take_time(struct pack_last *last, struct aux_flow *out, uint64_t w)
+static inline void take_time(struct pack_last *last, struct aux_flow *out, uint64_t w)
 {
 	w >>= 2;
 	last->offset += w & ((1U << TIME_OFFSET) - 1);

@@ -235,6 +235,41 @@ static void follow_events(struct stream_cursor *cur)
 	}
 }
 
+/*
+ * The same for Intel PT, where TIMEs alone change the view, and most of them nothing but
+ * the time: of several in a row the last is consumed, with the highest key.
+ */
+static void follow_times(struct stream_cursor *cur)
+{
+	uint64_t tsc = cur->m.view.ctx.tsc, key = cur->m.key.time, t;
+	size_t last = SIZE_MAX;
+
+	for (size_t i = cur->m.n_plain; i < cur->m.n; i++) {
+		const struct aux_flow *ev = &cur->m.buf[i];
+
+		if (ev->kind != AUX_FLOW_TIME)
+			continue;
+		t = ev->time.ns ? ev->time.ns : ev->time.tsc;
+		key = t > key ? t : key;
+		last = i;
+		if (ev->flags & AUX_FLOW_HAS_TSC && ev->time.tsc >= tsc &&
+		    ev->time.tsc < cur->horizon_tsc) {
+			tsc = ev->time.tsc;
+			continue;
+		}
+		cur->m.key.time = key;
+		cur->m.pos = last;
+		cursor_consume(cur);
+		tsc = cur->m.view.ctx.tsc;
+		last = SIZE_MAX;
+	}
+	if (last == SIZE_MAX)
+		return;
+	cur->m.key.time = key;
+	cur->m.pos = last;
+	cursor_consume(cur);
+}
+
 /* CoreSight: the events of one refill are a batch, for the key of a break depends on
  * what else is in the buffer. */
 static int push_events(struct parallel *par, struct chunk_task *task)
@@ -289,7 +324,7 @@ static int pack_refill(struct parallel *par, struct chunk_task *task)
 
 	if (wd->error < 0)
 		return wd->error;
-	follow_events(cur);
+	follow_times(cur);
 	if (!wd->pack.words) {
 		wd->pack.words = take_spare(par, &wd->pack.cap);
 		wd->pack.cap /= sizeof(*wd->pack.words);
