@@ -62,8 +62,10 @@ if [ "$(uname -m)" = x86_64 ]; then
 	that "a qemu without plugins is none" "$out" \
 		grep -qE '^limited +soft_pt +qemu-x86_64 is built without plugins' "$out"
 	PATH=$SCRATCH/no-plugins:$PATH "$auxcap" -e soft_pt//u -o "$SCRATCH/none.data" -- true 2>"$out"
+	is $? 0 "and a recording needs none" || cat "$out"
+	PATH=$SCRATCH/no-plugins:$PATH "$auxcap" -e soft_pt/emulate/u -o "$SCRATCH/none.data" -- true 2>"$out"
 	is "$? $(grep -c 'or -e soft_pt/step/u, which needs no qemu' "$out")" "1 1" \
-		"and a recording names what needs none" || cat "$out"
+		"emulation names what needs none" || cat "$out"
 fi
 
 # As somebody else: less is allowed, the same form.

@@ -402,9 +402,10 @@ static void doctor_check_soft(struct doctor *d)
 		return;
 	}
 	emulate = check_emulate(d, "soft_pt", "qemu-x86_64",
-				", only soft_pt/step/u, which is slower");
+				"; soft_pt//u runs the program from copies of "
+				"its code instead, as soft_pt/native/u");
 	step = check_step(d);
-	if (emulate)
+	if (emulate || step)
 		doctor_works(d, "-e soft_pt//u");
 	if (step)
 		doctor_works(d, "-e soft_pt/step/u");

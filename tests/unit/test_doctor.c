@@ -171,8 +171,9 @@ static void test_intel_user(void)
 	expect(&d, "kernel-code", DOCTOR_LIMITED, "not there", "KCORE");
 	ok(!has(&d, "intel_pt-vmx"), "this CPU traces under VMX");
 	doctor_summary(&d, summary, sizeof(summary));
-	ok(strstr(summary, "works now: -e soft_pt/step/u; not: intel_pt") &&
-	   d.n_sources == 1, "%s", summary);
+	ok(strstr(summary, "works now: -e soft_pt//u, -e soft_pt/step/u; "
+			   "not: intel_pt") &&
+	   d.n_sources == 2, "%s", summary);
 	doctor_fini(&d);
 
 	answer = 1000;
