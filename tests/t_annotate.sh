@@ -114,6 +114,20 @@ is "$(sed -nE 's/^ *([0-9]+) +[0-9a-f]+ +(lock inc|inc) dword.*/\2 \1/p' "$s/out
 	"lock inc 4 inc 6 " "an instruction that is entered in its middle, too"
 flow "such code" "$s/overlap.data"
 
+# a symbol that is larger than any file
+cat >"$s/huge.s" <<'S'
+	.globl main
+	.type main, @function
+main:	xor %eax, %eax
+	ret
+	.size main, 0x7ffffffffffff000
+	.section .note.GNU-stack, "", @progbits
+S
+gcc -o "$s/huge" "$s/huge.s" && "$auxcap" -q -e soft_pt//u -o "$s/huge.data" -- "$s/huge" >/dev/null 2>&1
+timeout 60 "$auxdecode" annotate main "$s/huge.data" >"$s/out" 2>"$s/log"
+is "$? $(sed -nE 's/^ *([0-9]+) +[0-9a-f]+ +(xor|ret).*/\2 \1/p' "$s/out" | head -n 2 | tr '\n' ' ')" "0 xor 1 ret 1 " \
+	"a symbol of any size ends where the code does" || cat "$s/log"
+
 # ---- instructions by line: callgrind ----
 cat >"$s/callgrind.py" <<'PY'
 import collections, json, re, sys

@@ -23,6 +23,7 @@
 
 #define DEFAULT_FUNCTIONS 1
 #define MAX_INSN 15
+#define MAX_FUNCTION (UINT64_C(16) << 20)	/* bytes; a file may say anything */
 
 void annotate_symbol(const struct annotate *a, const struct cover_module *m,
 		     uint64_t off, struct symbol *sym)
@@ -85,7 +86,8 @@ static struct annotate_function *add_function(struct functions *fs,
 					      uint64_t ip, uint64_t off)
 {
 	struct annotate_function *f = fs->n ? &fs->v[fs->n - 1] : NULL;
-	uint64_t start = off - (ip - sym->start);
+	uint64_t size = sym->size < MAX_FUNCTION ? sym->size : MAX_FUNCTION;
+	uint64_t start = off - (ip - sym->start < off ? ip - sym->start : off);
 
 	if (f && f->module == m && f->off == start)
 		return f;
@@ -94,7 +96,7 @@ static struct annotate_function *add_function(struct functions *fs,
 	f = &fs->v[fs->n++];
 	*f = (struct annotate_function){
 		.module = m, .name = sym->name, .dso = sym->dso, .off = start,
-		.end = start + sym->size,
+		.end = start + size,
 	};
 	return f;
 }
@@ -105,7 +107,7 @@ static int add_block(const struct annotate *a, struct functions *fs,
 		     const struct cover_module *m, const struct cover_block *b)
 {
 	struct names *names = a->coverage.env.host->names;
-	uint64_t off = b->off, end = b->off + b->size, ip;
+	uint64_t off = b->off, end = b->off + b->size, ip, rest;
 	struct annotate_function *f;
 	const struct space *space;
 	struct symbol sym;
@@ -123,9 +125,10 @@ static int add_block(const struct annotate *a, struct functions *fs,
 			f->mode = b->mode;
 			f->n_insns += off == b->off ? b->n * b->n_insns : 0;
 		}
-		if (!sym.size)
+		rest = sym.size ? sym.size - (ip - sym.start) : end - off;
+		if (rest >= end - off)
 			return 0;
-		off += sym.start + sym.size - ip;
+		off += rest;
 	}
 	return 0;
 }
@@ -201,15 +204,19 @@ static int by_off(const void *a, const void *b)
 	return x->off < y->off ? -1 : x->off > y->off;
 }
 
-/* What did not run, between two places that did, or from the start on. */
+/* What did not run, between two places that did, or from the start on; up to
+ * where there are no bytes. */
 static int fill(const struct annotate *a, struct annotate_function *f,
 		uint64_t off, uint64_t end)
 {
 	unsigned size;
 
 	while (off < end) {
+		uint8_t byte;
 		bool is_data;
 
+		if (!annotate_code(a, f->module, off, &byte, 1))
+			return 0;
 		size = size_at(a, f, off);
 		is_data = !size || size > end - off;
 		if (is_data)
