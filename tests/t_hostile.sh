@@ -127,6 +127,19 @@ for b in $backs; do
 	that "$b: and the file is complete" "$SCRATCH/out" grep -q '^verdict:' "$SCRATCH/out"
 done
 
+### threads that are killed wherever they are, again and again
+
+for c in exitrace leaderexit execthread; do
+	bad=
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		timeout -k 5 120 "$auxcap" -e soft_pt/native/u -o "$data" -- \
+			"$hostile" "$c" "$SCRATCH" >/dev/null 2>"$err"
+		[ $? = 124 ] && bad+=" $i: hangs"
+		grep -q 'no branch explains' "$err" && bad+=" $i: $(tail -n 1 "$err")"
+	done
+	is "$bad" "" "native $c: ends, and no step is without a branch"
+done
+
 ### few descriptors
 
 for n in 60 250; do

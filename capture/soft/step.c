@@ -870,6 +870,8 @@ static void report_last_step(struct step_thread *t)
 
 void step_finish(struct step_thread *t)
 {
+	if (t->native.inside)
+		step_native_gone(t);
 	step_leave(t, SOFT_LEAVE_ASYNC, t->ip);
 	step_flush_thread(t);
 }
@@ -1067,6 +1069,8 @@ int step_stop(struct step *st, pid_t tid, int status)
 	if (t->native.inside && step_native_stop(t, &status))
 		return st->error;
 	event = status >> 16;
+	if (event == PTRACE_EVENT_EXEC)
+		return on_exec(st, tid);
 	if (event == PTRACE_EVENT_STOP)
 		return on_stop_event(st, t, sig);
 	if (t->fresh)
@@ -1090,7 +1094,7 @@ static void on_end(struct step *st, pid_t tid, int status)
 		step_thread_drop(st, t);
 		return;
 	}
-	if (t->running && t->soft)
+	if ((t->running || (t->native.inside && t->user)) && t->soft)
 		soft_killed(st->s);
 	retire(t);
 	step_thread_drop(st, t);
@@ -1177,6 +1181,9 @@ static int loop(struct step *st)
 			err = step_stop(st, tid, status);
 		else
 			on_end(st, tid, status);
+		if (st->ended)
+			on_end(st, st->ended, st->end_status);
+		st->ended = 0;
 		if (err && !st->error)
 			st->error = err;
 		if (!(++count & 63))
@@ -1185,15 +1192,45 @@ static int loop(struct step *st)
 	return st->error;
 }
 
-/* The clock interrupts this, too. */
-bool step_wait(pid_t tid, int *status)
+/* The end of a process's first thread is reported after that of the last one. */
+static bool is_zombie(pid_t tid)
 {
+	char path[64], text[512], *p;
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+	p = strrchr(text, ')');
+	return p && p[1] == ' ' && p[2] == 'Z';
+}
+
+/*
+ * The clock interrupts this, too: a first thread that another one killed in mid-run
+ * is then found to be gone, while that one waits for its own last stop to be seen.
+ */
+bool step_wait(const struct step_thread *t, int *status)
+{
+	struct step *st = t->proc->step;
 	pid_t got;
 
-	do
-		got = waitpid(tid, status, __WALL);
-	while (got < 0 && errno == EINTR);
-	return got == tid;
+	do {
+		got = waitpid(t->tid, status, __WALL);
+		if (got < 0 && errno == EINTR && is_zombie(t->tid)) {
+			*status = 0;
+			return false;
+		}
+	} while (got < 0 && errno == EINTR);
+	if (got == t->tid && !WIFSTOPPED(*status)) {
+		st->ended = got;
+		st->end_status = *status;
+	}
+	return got == t->tid && !st->ended;
 }
 
 static void on_alarm(int sig)

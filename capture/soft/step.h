@@ -171,6 +171,8 @@ struct step {
 	struct step_build_id *build_ids;
 	pid_t main_pid;
 	int status;
+	pid_t ended;		/* while only it was waited for; 0: none */
+	int end_status;
 	bool native;		/* from a code cache, where that can be */
 	bool memory_open;	/* as a file, by a process that has a cache */
 	bool started;		/* the program's exec was seen, or attached */
@@ -211,8 +213,9 @@ void step_enter_syscall(struct step_thread *t);
 int step_resume(struct step_thread *t, int sig);
 /* What waitpid() says of a stopped thread; runs it on. */
 int step_stop(struct step *st, pid_t tid, int status);
-/* The next that waitpid() says of one thread, which was resumed; false: it is gone. */
-bool step_wait(pid_t tid, int *status);
+/* The next stop of a thread that was resumed. False: it is gone; the loop reports its
+ * end. */
+bool step_wait(const struct step_thread *t, int *status);
 /* Reports all that it ran; it is in the kernel from here on. */
 void step_finish(struct step_thread *t);
 /* Blocks SIGTRAP, or not. True: it was blocked. */
@@ -294,6 +297,8 @@ bool step_native_enter(struct step_thread *t);
 /* A thread that was there stopped, as waitpid() says in *status. True: it runs
  * on; else it is at t->ip, as if it had been stepped. */
 bool step_native_stop(struct step_thread *t, int *status);
+/* It was there when it was killed, without a last stop. */
+void step_native_gone(struct step_thread *t);
 /* Reports what it ran there so far. */
 void step_native_drain(struct step_thread *t);
 /* Reports at most so much of what full rings of any thread hold. False: none is

@@ -1135,6 +1135,17 @@ static void last_stop(struct step_thread *t, const struct user_regs_struct *r)
 	t->insn.size = 0;
 }
 
+/* What it ran after its last record is not known. */
+void step_native_gone(struct step_thread *t)
+{
+	struct step_native_thread *n = &t->native;
+
+	step_native_drain(t);
+	t->ip = n->unit ? t->proc->native->units[n->unit].start : n->target;
+	n->inside = false;
+	t->insn.size = 0;
+}
+
 /* One step of a thread inside. 0: it is done; else the signal that came in its
  * place, or -1: *status says how it ends. */
 static int step_inside(struct step_thread *t, struct user_regs_struct *r,
@@ -1146,7 +1157,7 @@ static int step_inside(struct step_thread *t, struct user_regs_struct *r,
 			t->running = errno == ESRCH;
 			return -1;
 		}
-		if (!step_wait(t->tid, status) || !WIFSTOPPED(*status))
+		if (!step_wait(t, status))
 			return -1;
 	} while (*status >> 16 == PTRACE_EVENT_STOP);
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, r))
@@ -1401,7 +1412,7 @@ bool step_native_stop(struct step_thread *t, int *status)
 	if (!settle(t, &r, event ? 0 : sig, status) &&
 	    (t->running || !WIFSTOPPED(*status)))
 		return true;	/* killed, as above; or it has ended */
-	if (t->native.inside)
+	if (t->native.inside && *status >> 16 != PTRACE_EVENT_EXEC)
 		step_note(t, -AUX_E_TARGET);
 	return false;
 }

@@ -115,13 +115,12 @@ static int64_t call(struct helper *h, long nr, uint64_t a, uint64_t b, uint64_t 
 		return -ESRCH;
 	do {
 		if (ptrace(PTRACE_SINGLESTEP, tid, NULL, NULL) ||
-		    !step_wait(tid, &status)) {
+		    !step_wait(h->t, &status)) {
 			h->lost = true;
 			return -ESRCH;
 		}
-	} while (WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP);
-	if (!WIFSTOPPED(status) || status >> 16 ||
-	    ptrace(PTRACE_GETREGS, tid, NULL, &r)) {
+	} while (status >> 16 == PTRACE_EVENT_STOP);
+	if (status >> 16 || ptrace(PTRACE_GETREGS, tid, NULL, &r)) {
 		h->lost = true;
 		return -ESRCH;
 	}
