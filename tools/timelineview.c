@@ -77,7 +77,7 @@ int main(int argc, char **argv)
 	}
 	rc = aux_reader_open(&r, argv[1], &diag);
 	if (rc == 0)
-		rc = timeline_new(&tl, r, &diag);
+		rc = timeline_new(&tl, r, 0, &diag);
 	if (rc < 0) {
 		fprintf(stderr, "timelineview: %s: %s\n", argv[1], diag.text);
 	} else if (argc == 4) {

@@ -1098,7 +1098,7 @@ static int print_containers(struct info *in)
 	if (!in->has_guests && !in->n_by_type[PERF_RECORD_NAMESPACES] &&
 	    !in->n_by_type[PERF_RECORD_CGROUP])
 		return CMD_OK;
-	if (timeline_new_within(&tl, in->r, cmd_memory(in->o), &diag) < 0)
+	if (timeline_new(&tl, in->r, cmd_memory(in->o), &diag) < 0)
 		return cmd_error(in->o->path, &diag);
 	rc = print_namespaces(in, tl);
 	print_cgroups(in, tl);

@@ -138,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	if (aux_reader_open_mem(&r, data, len, "fuzz", &diag))
 		return 0;
-	if (timeline_new(&tl, r, &diag) == 0) {
+	if (timeline_new(&tl, r, 0, &diag) == 0) {
 		ask_all(tl, r);
 		look_at_rest(tl);
 	}

@@ -65,7 +65,7 @@ static bool view_open(struct view *v, const struct codeview_config *config)
 	mk_finish(&v->mk);
 	v->cv = NULL;
 	if (aux_reader_open_mem(&v->r, v->mk.p, v->mk.n, "made", &diag) < 0 ||
-	    timeline_new(&v->tl, v->r, &diag) < 0 ||
+	    timeline_new(&v->tl, v->r, 0, &diag) < 0 ||
 	    codeview_new(&v->cv, v->r, config, &diag) < 0)
 		return ok(0, "opening: %s", diag.text);
 	return true;

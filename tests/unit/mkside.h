@@ -25,7 +25,7 @@ static bool side_open(struct side *f)
 
 	mk_finish(&f->mk);
 	if (aux_reader_open_mem(&f->r, f->mk.p, f->mk.n, "made", &diag) < 0 ||
-	    timeline_new(&f->tl, f->r, &diag) < 0) {
+	    timeline_new(&f->tl, f->r, 0, &diag) < 0) {
 		ok(0, "opening: %s", diag.text);
 		return false;
 	}

@@ -37,7 +37,7 @@ static bool open_file(struct file *f, const struct codeview_config *config)
 
 	mk_finish(&f->mk);
 	if (aux_reader_open_mem(&f->r, f->mk.p, f->mk.n, "made", &diag) < 0 ||
-	    timeline_new(&f->tl, f->r, &diag) < 0 ||
+	    timeline_new(&f->tl, f->r, 0, &diag) < 0 ||
 	    codeview_new(&f->cv, f->r, config, &diag) < 0)
 		return ok(0, "opening: %s", diag.text);
 	return true;

@@ -189,7 +189,7 @@ static void all_kinds(void)
 	while ((rc = aux_reader_next(r, &ev, &diag)) == 1)
 		n++;
 	ok(rc == 0 && n == 17, "all are read, to the end: %u %s", n, diag.text);
-	rc = timeline_new(&tl, r, &diag);
+	rc = timeline_new(&tl, r, 0, &diag);
 	ok(rc == 0 && timeline_stats(tl)->n_lost == 3, "and counted");
 	ok(timeline_who(tl, 1, 500).tid == 31, "who runs");
 	timeline_free(tl);

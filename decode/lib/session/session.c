@@ -255,7 +255,7 @@ static int open_parts(struct session *s, const struct session_config *config,
 		return rc;
 	if (limit < TABLES_MEMORY)
 		limit = TABLES_MEMORY;
-	rc = timeline_new_within(&s->timeline, s->reader, limit, diag);
+	rc = timeline_new(&s->timeline, s->reader, limit, diag);
 	if (rc < 0)
 		return rc;
 	rc = open_code(s, config, diag);

@@ -890,12 +890,6 @@ static void share_limit(struct build *b)
 	b->event_ids.limit = b->cpu_times.limit = l;
 }
 
-int timeline_new(struct timeline **tlp, struct aux_reader *r,
-		 struct aux_diag *diag)
-{
-	return timeline_new_within(tlp, r, 0, diag);
-}
-
 uint64_t timeline_memory(const struct timeline *tl)
 {
 	return tl->memory.used;
@@ -932,8 +926,8 @@ static void free_build(struct build *b)
 	map_arena_free(&b->arena);
 }
 
-int timeline_new_within(struct timeline **tlp, struct aux_reader *r,
-			uint64_t memory, struct aux_diag *diag)
+int timeline_new(struct timeline **tlp, struct aux_reader *r,
+		 uint64_t memory, struct aux_diag *diag)
 {
 	struct timeline *tl = calloc(1, sizeof(*tl));
 	struct build b = { .tl = tl, .sched_mode = 2, .pmu_type = UINT32_MAX,

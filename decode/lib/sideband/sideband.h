@@ -116,14 +116,11 @@ struct timeline_ns_id {
 };
 
 /* Reads all records (rewinds r first); the file stays mapped as long as tl,
- * which points into it. Counts what it could not use. 0 or -AUX_E_NOMEM: a
+ * which points into it. Counts what it could not use. 0, -AUX_E_NOMEM, or
+ * -AUX_E_LIMIT: more than so many bytes of memory (0: as many as it takes). A
  * damaged file gives what comes before the damage. */
-int timeline_new(struct timeline **tl, struct aux_reader *r,
+int timeline_new(struct timeline **tl, struct aux_reader *r, uint64_t memory,
 		 struct aux_diag *diag);
-/* The same in at most so many bytes (0: as many as it takes), or
- * -AUX_E_LIMIT. */
-int timeline_new_within(struct timeline **tl, struct aux_reader *r,
-			uint64_t memory, struct aux_diag *diag);
 /* Bytes that its tables take. */
 uint64_t timeline_memory(const struct timeline *tl);
 void timeline_free(struct timeline *tl);
