@@ -95,12 +95,18 @@ static bool has_stacks(const char *p, const char *end, bool all)
 	return is;
 }
 
+/* sancov's addresses, which may have the bytes of lines. */
+static bool is_sancov(const char *head, size_t n)
+{
+	return n >= 8 && !memcmp(head + 1, "\xff\xff\xff\xff\xff\xbf\xc0", 7);
+}
+
 static bool is_folded(const char *path, bool all)
 {
 	FILE *f = fopen(path, "re");
 	char *head = f ? malloc(MAX_HEAD) : NULL;
 	size_t n = head ? fread(head, 1, MAX_HEAD, f) : 0;
-	bool is = n && has_stacks(head, head + n, all);
+	bool is = n && !is_sancov(head, n) && has_stacks(head, head + n, all);
 
 	free(head);
 	if (f)

@@ -1000,7 +1000,7 @@ static int read_profile(struct pprof_sum *sum, const uint8_t *p,
 			    uint64_t len, struct aux_diag *diag)
 {
 	struct pprof_file f = {
-		.sum = sum, .base = p, .end = p + len, .diag = diag
+		.sum = sum, .base = p, .end = len ? p + len : p, .diag = diag
 	};
 	int rc = 0;
 
