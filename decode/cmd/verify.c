@@ -109,6 +109,10 @@ static void print_result(struct outbuf *out, const struct verify_result *r,
 	if (r->n_handed)
 		outbuf_printf(out, " (the first at %#" PRIx64 ")",
 			      r->first_handed);
+	if (r->n_given_up)
+		outbuf_printf(out, ", %" PRIu64 " where %s gave up (the first at "
+			      "%#" PRIx64 "): the rest of these is not compared",
+			      r->n_given_up, ops[1]->name, r->first_given_up);
 	if (r->n_differences)
 		outbuf_printf(out, ", %" PRIu64 " difference%s",
 			      r->n_differences, r->n_differences > 1 ? "s" : "");
@@ -130,6 +134,9 @@ static void add_result(struct verify_result *sum, const struct verify_result *r)
 	if (!sum->n_handed)
 		sum->first_handed = r->first_handed;
 	sum->n_handed += r->n_handed;
+	if (!sum->n_given_up)
+		sum->first_given_up = r->first_given_up;
+	sum->n_given_up += r->n_given_up;
 	sum->n_paths += r->n_paths;
 	sum->n_differences += r->n_differences;
 	if (r->max_ticks > sum->max_ticks) {

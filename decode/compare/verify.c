@@ -237,6 +237,36 @@ static int take_difference(struct verify *v)
 	return go_on(v, place);
 }
 
+static bool is_limit(const struct aux_flow *ev)
+{
+	return ev->kind == AUX_FLOW_GAP && ev->what == AUX_GAP_DECODER;
+}
+
+/* The reference gives up here, and says so: no difference, but what follows in the
+ * chunk is not compared. */
+static const struct aux_flow *given_up_at(const struct verify *v)
+{
+	const struct verify_side *b = &v->side[1];
+
+	if (is_limit(&v->side[0].head))
+		return NULL;
+	for (unsigned i = 0; i < b->n_pending; i++)
+		if (is_limit(&b->pending[i]))
+			return &b->pending[i];
+	return is_limit(&b->head) ? &b->head : NULL;
+}
+
+static int take_difference_or_limit(struct verify *v)
+{
+	const struct aux_flow *at = given_up_at(v);
+
+	if (!at)
+		return take_difference(v);
+	if (!v->r->n_given_up++)
+		v->r->first_given_up = at->offset;
+	return go_on(v, less_of(v->side[0].place, v->side[1].place));
+}
+
 static void show_progress(struct verify *v)
 {
 	const struct aux_flow *a = &v->side[0].head, *b = &v->side[1].head;
@@ -268,8 +298,8 @@ static int compare_all(struct verify *v)
 		if (rc == VERIFY_DIFFERENT && lacks_memory(v))
 			return -AUX_E_NOMEM;
 		if (rc == VERIFY_DIFFERENT) {
-			rc = take_difference(v);
-			if (!v->config->all)
+			rc = take_difference_or_limit(v);
+			if (v->r->n_differences && !v->config->all)
 				return rc;
 		}
 		if (!rc && ended(v))

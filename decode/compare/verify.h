@@ -43,6 +43,8 @@ struct verify_result {
 	uint64_t n_chunks;
 	uint64_t n_handed;	/* chunks that the decoder would not decode */
 	uint64_t first_handed;	/* its offset */
+	uint64_t n_given_up;	/* chunks that the reference gave up on */
+	uint64_t first_given_up; /* offset: the rest of the chunk is not compared */
 	uint64_t n_paths;	/* PATHs that were expanded and compared */
 	uint64_t n_differences;
 };
