@@ -114,6 +114,11 @@ no_emulation() {
 	fi
 }
 
+# no_libipt: why there is nothing to compare our PT decoder with, if so.
+no_libipt() {
+	"$auxdecode" verify fixtures/hello_cyc.data 2>&1 | grep -o 'built without libipt'
+}
+
 # A term of soft_pt for small programs, with which it works everywhere: slow, but the
 # same trace.
 soft_step=

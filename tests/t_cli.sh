@@ -159,7 +159,7 @@ that "dump --packets shows packets" "$SCRATCH/out" grep -q 'tip.pge' "$SCRATCH/o
 
 # Decoders: built in, unknown, loaded, built for another interface.
 run 2 "unknown decoder" "$auxdecode" insn --decoder nonsense "$out"
-says libipt "an unknown decoder: the error lists those there are"
+says "pt.*, bytes" "an unknown decoder: the error lists those there are"
 "$auxdecode" count --decoder bytes "$out" >"$SCRATCH/bytes" 2>"$SCRATCH/err"
 that "--decoder bytes lives" "$SCRATCH/err" test $? -le 3
 run 1 "plugin that is not there" "$auxdecode" insn --plugin "$SCRATCH/none.so" "$out"

@@ -55,6 +55,8 @@ printf 'a;b 2\n' >"$o/in.folded"
 } >"$SCRATCH/out" 2>&1
 ok $? "inputs are made" "$SCRATCH/out"
 
+other=libipt
+[ -z "$(no_libipt)" ] || other=pt
 {
 	for j in 1 2; do
 		for command in insn "insn --source" branch count calls flame "flame --svg -o {o}" \
@@ -64,11 +66,11 @@ ok $? "inputs are made" "$SCRATCH/out"
 	done
 	# another decoder leaves it to the sinks to find out where instructions end
 	for command in branch calls "hot --edges"; do
-		echo "$a $command --decoder libipt $d"
+		echo "$a $command --decoder $other $d"
 	done
 	# all calls of those that keep files and names of their own
 	for command in "profile --to autofdo -o {o}" "profile --to perf --period 10 -o {o}" \
-		"coverage --decoder libipt --to lcov -o {o}" "export --to callgrind -o {o}" verify info; do
+		"coverage --decoder $other --to lcov -o {o}" "export --to callgrind -o {o}" "verify --reference $other" info; do
 		echo "all $a $command $d"
 	done
 	echo "all $a raw --pt $o/killed.data"

@@ -19,6 +19,9 @@ head -c 5000 "$data" >"$o/in.bad"
 # a killed recording, for repair: without its end
 head -c -200 "$data" >"$o/in.killed"
 
+reference=
+[ -z "$(no_libipt)" ] || reference="--reference pt"
+
 # NAME | what is to work | what is a mistake | bad input
 cases="
 insn|insn $f $data|insn --syntax none $data|insn $o/in.bad
@@ -34,7 +37,7 @@ info|info $data|info --none $data|info $o/none
 dump|dump $data|dump --limit x $data|dump $o/none
 raw|raw $data|raw --limit x $data|raw $o/none
 diff|diff $f $data $data|diff --only none $data $data|diff $data $o/in.bad
-verify|verify $f $data|verify --reference none $data|verify $o/none
+verify|verify $reference $f $data|verify --reference none $data|verify $o/none
 annotate|annotate --to json $f $data|annotate --to none work $data|annotate --to json $o/in.bad
 lcov|coverage --to drcov $f $data|coverage --to none $data|coverage --to lcov $o/in.bad
 afl|coverage --to afl $f $data|coverage --to afl --tid x $data|coverage --to afl $o/in.bad

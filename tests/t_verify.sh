@@ -10,6 +10,11 @@ mutant=$SCRATCH/mutant.so
 pt=$SCRATCH/pt.data
 etm=$SCRATCH/etm.data
 
+if [ -n "$(no_libipt)" ]; then
+	skip "$(no_libipt)"
+	finish
+fi
+
 build() { # VENDOR LIBRARY...
 	local vendor=$1
 	shift
