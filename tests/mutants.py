@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Changes recordings at random and runs every command of auxdecode on them.
 
-    tests/mutants.py [--seed SEED] [-n N] [--seconds S] [--only I] [--keep DIR] FILE[=SYMFS]...
+    tests/mutants.py [--seed SEED] [-n N] [--seconds S] [--only I] [--draw K] [--keep DIR] FILE[=SYMFS]...
 
 Mutant I of a seed is a function of the seed, I and the FILEs. Whatever was done to a
 recording, a command must not die, hang, take more memory than a limit, or make a
@@ -86,7 +86,7 @@ COMMANDS = [
     ("verify", "text", "verify {f}"),
 ]
 # Their verdict is on standard output, with the reason of a status of 3.
-VERDICT = {"info", "summary"}
+VERDICT = {"info", "summary", "diff"}
 NO_CODE = {"raw", "info", "dump", "cut", "merge", "repair"}
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -394,7 +394,8 @@ def try_mutant(o, index, all_seeds, counts):
     n_bad = 0
     with tempfile.TemporaryDirectory(prefix="auxkit-mutant-") as work:
         mutant, origin, symfs, how = make(rng, all_seeds, work)
-        for name, kind, words in COMMANDS:
+        drawn = rng.sample(COMMANDS, min(o.draw, len(COMMANDS))) if o.draw else COMMANDS
+        for name, kind, words in drawn:
             if (o.command and name not in o.command) or (name == "repair" and os.path.isdir(mutant)):
                 continue
             if time.monotonic() > o.end:
@@ -433,6 +434,7 @@ def main():
     p.add_argument("--seconds", type=float, default=None)
     p.add_argument("--only", type=int, default=None, metavar="I")
     p.add_argument("--cpu-seconds", type=int, default=CPU_SECONDS, metavar="S")
+    p.add_argument("--draw", type=int, default=0, metavar="K", help="K commands of each mutant, drawn; 0: all")
     p.add_argument("--command", action="append", metavar="NAME")
     p.add_argument("--keep", default=f"{BUILD}/campaign/mutants")
     p.add_argument("files", nargs="+")

@@ -63,6 +63,7 @@ struct opencsd_library {
 	bool eot;		/* it got the end of trace */
 	bool bad_info;		/* v4: a Trace Info that it must not act on */
 	bool misled;		/* by a branch that it does not know */
+	bool cancelled;		/* v3: by its latest packet, an instruction */
 	bool hold;		/* it is stopped after this element */
 	uint32_t single;	/* atoms that it gets one by one, the first lowest; */
 	unsigned n_single;	/* they are before in.pos */

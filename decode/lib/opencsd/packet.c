@@ -253,10 +253,17 @@ static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos
 	}
 }
 
+static bool cancels(const ocsd_etmv3_pkt *packet)
+{
+	return packet->type == ETM3_PKT_BRANCH_ADDRESS &&
+	       packet->exception.bits.present && packet->exception.bits.cancel;
+}
+
 /* noinline: so that the fast path of its caller saves no registers. */
 static __attribute__((noinline)) void handle_other_packet(struct opencsd *d,
 						const void *packet, uint64_t pos)
 {
+	d->lib.cancelled = d->config->etm.arch == AUX_ETM_V3 && cancels(packet);
 	if (d->src.v4) {
 		handle_v4(d, packet, pos);
 	} else if (d->in.packet_type ==

@@ -25,6 +25,7 @@ static bool is_mispredict(uint8_t header)
 /* Instrumentation: 1.3.3 does not know it, so no version gets it. */
 #define ITE 0x09
 #define ITE_SIZE 10
+#define ETM3_IGNORE 0x66
 
 /* Packets other than atoms that may commit or cancel elements. */
 static bool may_resolve(uint8_t header)
@@ -45,6 +46,27 @@ void opencsd_fill_special(struct opencsd *d)
 				(d->may_switch && may_switch((uint8_t)i));
 }
 
+/* May it be the byte of an ETMv3 branch packet that says that the instruction before
+ * an exception is canceled? Bit 5 of the exception's first byte, behind which there is
+ * another one if it has bit 7; in the older encoding bit 7 of the fifth byte, with bit 6.
+ * IHI 0014 (ETMv1 to v3.5), branch packets. */
+static bool may_cancel(uint8_t byte)
+{
+	return byte & 0x20 || (byte & 0xc0) == 0xc0;
+}
+
+/* ETMv3: up to the end of such a packet. */
+static uint32_t count_to_cancel(const struct opencsd *d, const uint8_t *p, uint32_t n)
+{
+	uint32_t i = 0;
+
+	if (d->in.pos && (p[-1] & 0xa0) == 0xa0)
+		return 1;
+	while (i < n && !may_cancel(p[i]))
+		i++;
+	return i < n ? i + 1 : n;
+}
+
 /*
  * How many bytes to feed. A special packet is fed byte by byte, so that nothing
  * after it gets in; before that, feeding stops at each byte that may be a
@@ -58,6 +80,8 @@ static uint32_t count_bytes(const struct opencsd *d)
 	uint32_t n = left < OPENCSD_FEED ? (uint32_t)left : OPENCSD_FEED;
 	uint32_t i = 1;
 
+	if (d->config->etm.arch == AUX_ETM_V3)
+		return count_to_cancel(d, p, n);
 	if (!d->src.v4)
 		return n;
 	if (d->sync.in_exception || d->ts.lookahead ||
@@ -144,7 +168,7 @@ static void reset_state(struct opencsd *d)
 	d->out.indirect = d->ret.popped = d->ret.suppress = d->ret.unpopped = false;
 	opencsd_clear_missing(d);
 	d->out.loss = UNSYNC_BAD_PACKET;
-	d->lib.waits = d->lib.misled = false;
+	d->lib.waits = d->lib.misled = d->lib.cancelled = false;
 	d->in.packet_end = d->in.pos;
 	if (d->lib.eot)
 		d->done = true;
@@ -220,6 +244,23 @@ static ocsd_datapath_resp_t feed_single(struct opencsd *d)
 				    (ocsd_trc_index_t)d->in.fed, 1, &packet, &used);
 }
 
+/*
+ * The library cancels the same instruction again at each of several branches in a row
+ * that cancel one, until its list has less than nothing. A packet that says nothing,
+ * behind each, makes it forget what it may cancel.
+ */
+static ocsd_datapath_resp_t feed_ignore(struct opencsd *d)
+{
+	uint8_t packet = ETM3_IGNORE;
+	uint32_t used = 0;
+
+	d->lib.cancelled = false;
+	d->in.fed = d->in.pos - 1;
+	d->in.fed_offset = d->in.chunk->stream_offset + d->in.fed;
+	return ocsd_dt_process_data(d->lib.tree, OCSD_OP_DATA,
+				    (ocsd_trc_index_t)d->in.fed, 1, &packet, &used);
+}
+
 /* One call may show many packets; the last one counts. */
 static void note_packet_end(struct opencsd *d)
 {
@@ -280,6 +321,8 @@ static ocsd_datapath_resp_t call(struct opencsd *d, bool single)
 
 	if (single)
 		return feed_single(d);
+	if (!d->lib.waits && d->lib.cancelled)
+		return feed_ignore(d);
 	if (!d->lib.waits && d->in.pos < d->in.chunk->len) {
 		if (d->config->etm.arch == AUX_ETM_PTM)
 			skip_zeros(d);
