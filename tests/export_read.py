@@ -7,8 +7,11 @@ normal form (--events), so that formats can be compared with each other.
 
   export_read.py [--events] FORMAT FILE [DIR of the compiled .proto]
 """
+import decimal
 import gzip
+import itertools
 import json
+import re
 import struct
 import sys
 
@@ -360,6 +363,173 @@ def read_pprof(path, proto_dir):
     if "--events" in sys.argv:
         for name, v in sorted(own.items()):
             print(f"own {v} {name}")
+
+
+FIREFOX_TABLES = {
+    "stackTable": "frame prefix",
+    "frameTable": "address inlineDepth category subcategory func nativeSymbol innerWindowID line column",
+    "funcTable": "name isJS relevantForJS resource source lineNumber columnNumber",
+    "resourceTable": "lib name host type",
+    "nativeSymbols": "libIndex address name functionSize",
+    "sources": "uuid filename",
+}
+
+
+def firefox_index(column, table, none=()):
+    for v in column:
+        need(v in none or (isinstance(v, int) and 0 <= v < table), f"index {v} of {table}")
+
+
+def firefox_table(table, columns):
+    need(sorted(table) == sorted(columns.split() + ["length"]), f"columns {sorted(table)}")
+    for c in columns.split():
+        need(len(table[c]) == table["length"], f"length of {c}")
+
+
+def firefox_shared(doc):
+    shared, meta = doc["shared"], doc["meta"]
+    for name, columns in FIREFOX_TABLES.items():
+        firefox_table(shared[name], columns)
+    stacks, frames, funcs, res, native, sources = (shared[n] for n in FIREFOX_TABLES)
+    strings, cats = len(shared["stringArray"]), meta["categories"]
+    need(len(set(shared["stringArray"])) == strings, "a string twice")
+    need([c["color"] for c in cats].count("grey") == 1 and all(c["subcategories"][0] == "Other" for c in cats),
+         "categories")
+    need(all(p is None or p < i for i, p in enumerate(stacks["prefix"])), "a stack before its prefix")
+    firefox_index(stacks["frame"], frames["length"])
+    firefox_index(frames["category"], len(cats))
+    firefox_index(frames["func"], funcs["length"])
+    firefox_index(frames["nativeSymbol"], native["length"], (None,))
+    firefox_index(funcs["name"], strings)
+    firefox_index(funcs["resource"], res["length"], (-1,))
+    firefox_index(funcs["source"], sources["length"], (None,))
+    firefox_index(res["lib"], len(doc["libs"]))
+    firefox_index(res["name"] + native["name"] + sources["filename"], strings)
+    firefox_index(native["libIndex"], len(doc["libs"]))
+    for sub, cat in zip(frames["subcategory"], frames["category"]):
+        need(0 <= sub < len(cats[cat]["subcategories"]), "subcategory")
+    for lib in doc["libs"]:
+        need(sorted(lib) == sorted("arch name path debugName debugPath breakpadId codeId".split()), "lib")
+        if lib["codeId"] is not None:
+            raw = bytes.fromhex(lib["codeId"]).ljust(16, b"\0")
+            want = struct.pack(">IHH8s", *struct.unpack("<IHH8s", raw[:16])).hex().upper() + "0"
+            need(lib["breakpadId"] == want, "breakpadId")
+
+
+def firefox_stacks(doc):
+    shared = doc["shared"]
+    names = [shared["stringArray"][n] for n in shared["funcTable"]["name"]]
+    paths = []
+    for frame, prefix in zip(shared["stackTable"]["frame"], shared["stackTable"]["prefix"]):
+        paths.append((() if prefix is None else paths[prefix]) + (names[shared["frameTable"]["func"][frame]],))
+    return paths
+
+
+def firefox_markers(doc, thread, flow, track, ms):
+    strings, schemas = doc["shared"]["stringArray"], {s["name"]: s for s in doc["meta"]["markerSchema"]}
+    m = thread["markers"]
+    firefox_table(m, "name startTime endTime phase category data")
+    for name, start, end, phase, cat, data in zip(*(m[c] for c in "name startTime endTime phase category data".split())):
+        need(phase in (0, 1) and (end is None) == (phase == 0), "phase")
+        need(end is None or ms(end) > ms(start), "a marker ends before it begins")
+        need(0 <= cat < len(doc["meta"]["categories"]) and data["type"] in schemas, "marker")
+        keys = {f["key"] for f in schemas[data["type"]]["fields"]}
+        need(set(data) - {"type"} <= keys, f"fields of a marker: {data}")
+        if data["type"] in ("Gap", "Loss"):
+            flow.n[data["type"].lower()] = flow.n.get(data["type"].lower(), 0) + 1
+        elif data["type"] == "Event":
+            flow.events.append((track, ms(start), "I", strings[name]))
+        elif data["type"] == "Span":
+            flow.events.append(("span", ms(start), data["edge"][0], strings[name]))
+        else:
+            flow.calls.append((strings[name], ms(start), ms(end or start) - ms(start), data["insns"], data["self"]))
+
+
+def firefox_flame(sums, path):
+    """Each stack of each thread has the weight that `flame` has for it."""
+    want = {}
+    for line in open(path, encoding="utf-8"):
+        stack, _, n = line.rstrip("\n").rpartition(" ")
+        if not line.startswith("#"):
+            stack = re.sub(r"^[^;]*/(\d+;)", r"\1", stack).replace(" ", "_")
+            want[stack] = want.get(stack, 0) + int(n)
+    for stack in sorted(set(want) | set(sums)):
+        need(want.get(stack) == sums.get(stack), f"{stack}: flame {want.get(stack)}, here {sums.get(stack)}")
+    print(f"flame: {len(want)} stacks agree")
+
+
+def firefox_speedscope(spans, path):
+    """Each thread begins and ends when its stacks do in speedscope's file; by time
+    nothing in between is left out."""
+    want = {}
+    for p in json.load(open(path, encoding="utf-8"))["profiles"]:
+        tid = re.search(r"/(\d+)( stack \d+)?$", p["name"])
+        if tid:
+            a, b = want.get(int(tid[1]), (1 << 64, 0))
+            want[int(tid[1])] = (min(a, p["startValue"]), max(b, p["endValue"]))
+    for tid, (a, b, weight, by_time) in spans.items():
+        need(tid in want, f"speedscope has no thread {tid}")
+        need(want[tid][0] <= a and b == want[tid][1], f"{tid}: {a} to {b}, speedscope {want[tid]}")
+        need(not by_time or weight == want[tid][1] - want[tid][0], f"{tid}: weights {weight}, speedscope {want[tid]}")
+    print(f"speedscope: {len(spans)} threads agree")
+
+
+def read_firefox(path, _):
+    doc = json.load(open(path, encoding="utf-8"), parse_float=decimal.Decimal)
+    flow, meta = Flow(), doc["meta"]
+    flow.calls = []
+    need(meta["preprocessedProfileVersion"] == 60, "version")
+    firefox_shared(doc)
+    paths = firefox_stacks(doc)
+
+    def ms(v):
+        ns = decimal.Decimal(v) * 1000000
+        need(ns == int(ns), f"{v} ms are no nanoseconds")
+        return int(ns)
+
+    sums, spans = {}, {}
+    base = meta.get("startTimeAsClockMonotonicNanosecondsSinceBoot", 0)
+    for track, t in enumerate(doc["threads"]):
+        s = t["samples"]
+        firefox_table({k: v for k, v in s.items() if k != "weightType"}, "stack timeDeltas threadCPUDelta weight")
+        firefox_index(s["stack"], len(paths), (None,))
+        times = list(itertools.accumulate(ms(d) for d in s["timeDeltas"]))
+        need(all(ms(d) >= 0 for d in s["timeDeltas"]), "time goes back")
+        by_time = s["weightType"] == "tracing-ms"
+        weights = [ms(w) if by_time else w for w in s["weight"]]
+        if by_time:
+            for i in range(len(times) - 1):
+                need(times[i] + weights[i] <= times[i + 1], f"sample {i} overlaps the next")
+                need(s["threadCPUDelta"][i + 1] <= times[i + 1] - times[i], "more CPU time than time")
+        flow.labels[track] = f"{t['processName']} {t['name']}/{t['tid']} pid {t['pid']}"
+        if times:
+            spans[t["tid"]] = (times[0] + base, times[-1] + base, sum(weights), by_time)
+        totals = {}
+        for stack, w in zip(s["stack"], weights):
+            if stack is not None:
+                totals[stack] = totals.get(stack, 0) + w
+        print(f"weight {t['tid']} {s['weightType']} {sum(totals.values())}")
+        for stack, w in totals.items():
+            path = ";".join(n.replace(";", ":") for n in paths[stack])
+            path = re.sub(r"\[gap: [^]]*\]", "[gap]", path).replace(" ", "_")
+            if w:
+                sums[f"{t['tid']};{path}"] = sums.get(f"{t['tid']};{path}", 0) + w
+        firefox_markers(doc, t, flow, track, ms)
+    for c in doc.get("counters", []):
+        values = list(itertools.accumulate(c["samples"]["count"]))
+        need(len(values) == c["samples"]["length"] == len(c["samples"]["timeDeltas"]), "counter")
+        for at, v in zip(itertools.accumulate(ms(d) for d in c["samples"]["timeDeltas"]), values):
+            flow.counter(None, at + base, c["name"], v)
+    for e in meta["extra"][0]["entries"]:
+        print(f"extra {e['label']}: {e['value']}")
+    for c in flow.calls:
+        print("call", *c[1:], c[0])
+    for a in sys.argv:
+        if a.startswith("--flame="):
+            firefox_flame(sums, a[8:])
+        elif a.startswith("--speedscope="):
+            firefox_speedscope(spans, a[13:])
+    return flow
 
 
 def main():

@@ -56,6 +56,7 @@ COMMANDS = [
     ("export perfetto", "binary", "export --to perfetto -o {o} {f}"),
     ("export chrome", "json", "export --to chrome -o {o} {f}"),
     ("export fxt", "binary", "export --to fxt -o {o} {f}"),
+    ("export firefox", "json", "export --to firefox -o {o} {f}"),
     ("export speedscope", "json", "export --to speedscope -o {o} {f}"),
     ("export pprof", "result", "export --to pprof -o {o} {f}"),
     ("export callgrind", "text", "export --to callgrind -o {o} {f}"),

@@ -56,7 +56,7 @@ files=(fixtures/hello_cyc.data fixtures/hello_thread.data)
 done
 # What needs libipt, or takes long and goes the same way as another.
 left_out=libipt,bad-decoder,verify,bundle,coverage-drcov,profile-gcov,latency-insns,calls-inline
-left_out+=,export-fxt,export-chrome,export-speedscope,export-callgrind,insn-chunk,calls-depth
+left_out+=,export-fxt,export-chrome,export-firefox,export-speedscope,export-callgrind,insn-chunk,calls-depth
 tools/same-output "$BUILD/auxdecode" "$AUXDECODE" -j "$(nproc)" -o "$SCRATCH/same" \
 	-x "$left_out" "${files[@]}" >"$SCRATCH/out" 2>&1
 ok $? "arm64's auxdecode prints the same bytes: $(tail -n 1 "$SCRATCH/out")" "$SCRATCH/out"

@@ -27,6 +27,26 @@ insns_of() { # OPTION... DATA
 	"$auxdecode" count "$@" 2>/dev/null | sed -n 's/^total insns \([0-9]*\) .*/\1/p'
 }
 
+# firefox TEXT DATA [OPTION...]: against count, flame and speedscope
+firefox() {
+	local text=$1 data=$2 by
+	shift 2
+	for by in insns time; do
+		[ "$text $by" = "no times time" ] && by=insns
+		export_to firefox "$data" --by $by "$@"
+		"$auxdecode" flame --by $by "$@" "$data" >"$out/folded" 2>"$SCRATCH/err"
+		read_back firefox --flame="$out/folded" --speedscope="$out/speedscope" >"$out/firefox.$by" 2>&1
+		ok $? "$text: firefox by $by: whole, each stack is flame's, times are speedscope's" "$out/firefox.$by"
+	done
+	is "$(awk '/^weight/ { n += $4 } END { print n }' "$out/firefox.insns")" "$(insns_of "$@" "$data")" \
+		"$text: instructions of firefox are those of count"
+	is "$(sed -n 's/^extra Gaps: \([a-z]\)/\1/p' "$out/firefox.insns" | sort)" \
+		"$(grep -o '"type":"gap".*"cause":"[^"]*"' "$out/jsonl" | sed 's/.*"cause":"\(.*\)"/\1/' |
+			sort | uniq -c | awk '{ print $2 ": " $1 }')" "$text: firefox counts the gaps of jsonl"
+	is "$(sed -n 's/^begin.* gap \([0-9]*\) .*/\1/p' "$out/firefox.insns")" \
+		"$(grep -c '"type":"gap"' "$out/jsonl")" "$text: and each is a marker"
+}
+
 # all STATUS TEXT DATA [OPTION...]: every format, against each other and count
 all() {
 	local status=$1 text=$2 data=$3 f total
@@ -52,6 +72,7 @@ all() {
 	grep ' [BE] ' "$out/jsonl.events" | sed 's/^[0-9]* //' | sort >"$out/a"
 	grep ' [BE] ' "$out/speedscope.txt" | sed 's/^[0-9]* //' | sort | cmp - "$out/a" >"$out/why" 2>&1
 	ok $? "$text: speedscope has the same slices" "$out/why"
+	firefox "$text" "$data" "$@"
 	export_to pprof "$data" "$@"
 	is "$(read_back pprof 2>&1 | sed -n 's/^instructions count //p')" "$total" \
 		"$text: instructions of pprof are those of count"
@@ -90,13 +111,20 @@ is "$(head -n 1 "$out/jsonl" | "$python" -c 'import json; print(json.loads(input
 # Filters, and threads of the decoder.
 tid=$("$auxdecode" count "$SCRATCH/threads.data" | sed -n 's/^thread \([0-9]*\) .*/\1/p' | tail -n 1)
 all 0 "one thread" "$SCRATCH/threads.data" --tid "$tid"
-for f in perfetto pprof callgrind sqlite; do
+for f in perfetto firefox pprof callgrind sqlite; do
 	export_to $f "$SCRATCH/threads.data" -j 1
 	cp "$out/$f" "$out/first"
 	export_to $f "$SCRATCH/threads.data" -j 3 --chunk-size 4096
 	cmp "$out/$f" "$out/first" >"$out/why" 2>&1
 	ok $? "$f: equal to the byte, however many threads decode" "$out/why"
 done
+export_to sqlite "$SCRATCH/threads.data"
+export_to firefox "$SCRATCH/threads.data" --symbol worker
+read_back firefox >"$out/why" 2>&1
+is "$(awk '/^call/ && $6 == "worker" { n++; ns += $3; i += $4; own += $5 } END { print n, ns, i, own }' "$out/why")" \
+	"$(sqlite3 -separator ' ' "$out/sqlite" "SELECT count(*), sum(end - start), sum(insns), sum(self_ns)
+		FROM calls JOIN functions f ON f.id = function WHERE f.name = 'worker'")" \
+	"firefox: with --symbol each of its calls is a marker, as sqlite has them"
 for n in 1 2 5 10 11 40 100; do
 	export_to jsonl "$SCRATCH/threads.data" -n "$n"
 	echo "$n $(grep -c '"type":"call"\|"type":"event"' "$out/jsonl")"
@@ -130,6 +158,12 @@ all_names() {
 	done
 }
 all_names
+export_to firefox "$SCRATCH/names.data" && read_back firefox >"$out/why" 2>&1
+ok $? "names: firefox is whole" "$out/why"
+"$python" -c 'import json, sys
+names = json.load(open(sys.argv[1], encoding="utf-8"))["shared"]["stringArray"]
+sys.exit("we\"ird\\\t\x01\ufffd\ufffd(\u20ac<&>" not in names or "long_" + "Abcd" * 10000 not in names)' "$out/firefox"
+ok $? "names: firefox has both"
 export_to pprof "$SCRATCH/names.data" && read_back pprof >"$out/why" 2>&1
 ok $? "names: pprof is whole" "$out/why"
 export_to callgrind "$SCRATCH/names.data" && callgrind_annotate "$out/callgrind" >"$out/annotated" 2>&1
@@ -154,7 +188,7 @@ ptwrite *         span-end   request  tag:56-63=1 id:8-31
 ptwrite *         counter    depth    value:0-15:signed tag:56-63=2
 ptwrite *         event      note     a:0-7 b:8-15:signed tag:56-63=3
 S
-for f in jsonl chrome perfetto fxt; do
+for f in jsonl chrome perfetto fxt firefox; do
 	timeout 500 "$auxdecode" export --to $f -o "$out/$f" --pt "$SCRATCH/ptw.pt" --image "$ptw" \
 		--schema "$SCRATCH/schema" >"$SCRATCH/o" 2>&1
 	read_back $f --events --counters >"$out/$f.txt" 2>&1
@@ -185,7 +219,7 @@ fi
 # What cannot be.
 "$auxdecode" export "$SCRATCH/threads.data" >"$SCRATCH/o" 2>"$SCRATCH/err"
 is $? 2 "no --to is a mistake"
-grep -q 'perfetto, chrome, fxt, speedscope, pprof, callgrind, sqlite, jsonl' "$SCRATCH/err"
+grep -q 'perfetto, chrome, fxt, firefox, speedscope, pprof, callgrind, sqlite, jsonl' "$SCRATCH/err"
 ok $? "which names the formats" "$SCRATCH/err"
 "$auxdecode" export --to sqlite "$SCRATCH/threads.data" >"$SCRATCH/o" 2>"$SCRATCH/err"
 is $? 2 "sqlite wants a file"

@@ -80,7 +80,7 @@ other=libipt
 		"diff $d" raw dump "bundle -o {o}" "cut --cpu 0 -o {o}" "merge -o {o} $d"; do
 		echo "$a $command $d"
 	done
-	for to in perfetto chrome fxt speedscope pprof jsonl sqlite; do
+	for to in perfetto chrome fxt firefox speedscope pprof jsonl sqlite; do
 		echo "$a export --to $to -o {o} $d"
 	done
 	for in in lcov folded pprof list; do

@@ -123,7 +123,7 @@ all() { # STATUS NAME FILE: every command that prints text
 	run "$1" "$2: autofdo" profile --to autofdo "$3"
 	run "$1" "$2: bolt" profile --to bolt "$3"
 	run "$1" "$2: diff" diff "$3" "$3"
-	for to in chrome speedscope callgrind jsonl; do
+	for to in chrome firefox speedscope callgrind jsonl; do
 		run "$1" "$2: $to" export --to $to "$3"
 	done
 }

@@ -54,7 +54,7 @@ merge_list|merge $o/in.list $o/in.list|merge $o/in.list|merge $o/in.list $o/in.f
 merge_pprof|merge $o/in.pprof $o/in.pprof|merge $o/in.pprof|merge $o/in.pprof $o/in.folded
 repair|repair $o/in.killed|repair --none $o/in.killed|repair $o/in.folded
 "
-for to in perfetto chrome fxt speedscope pprof callgrind sqlite jsonl; do
+for to in perfetto chrome fxt firefox speedscope pprof callgrind sqlite jsonl; do
 	cases="$cases$to|export --to $to $f $data|export --to $to --limit x $data|export --to $to $o/in.bad
 "
 done

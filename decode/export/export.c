@@ -286,8 +286,8 @@ static int exporter_event(struct exporter *e, struct export_track *track,
 }
 
 static const struct export_ops *const formats[] = {
-	&export_perfetto, &export_chrome,    &export_fxt, &export_speedscope,
-	&export_pprof,	  &export_callgrind,
+	&export_perfetto,   &export_chrome, &export_fxt,      &export_firefox,
+	&export_speedscope, &export_pprof,  &export_callgrind,
 #ifdef HAVE_SQLITE
 	&export_sqlite,
 #endif
@@ -310,7 +310,7 @@ static int find_format(const struct export_ops **ops, const char *name,
 		       struct aux_diag *diag)
 {
 	const char *list = "--to FORMAT is one of perfetto, chrome, fxt, "
-			   "speedscope, pprof, callgrind, sqlite, jsonl";
+			   "firefox, speedscope, pprof, callgrind, sqlite, jsonl";
 
 	for (size_t i = 0; name && (*ops = export_format(i)); i++)
 		if (!strcmp((*ops)->name, name))
@@ -684,14 +684,14 @@ static bool makes_file(const void *options)
 /* table */
 static const struct option_row export_options[] = {
 	{ .name = "to", .arg = "FORMAT",
-	  .values = "perfetto chrome fxt speedscope pprof callgrind sqlite jsonl",
-	  .help = "perfetto, chrome, fxt, speedscope, pprof, callgrind, sqlite, jsonl",
+	  .values = "perfetto chrome fxt firefox speedscope pprof callgrind sqlite jsonl",
+	  .help = "perfetto, chrome, fxt, firefox, speedscope, pprof, callgrind, sqlite, jsonl",
 	  OPTION_TEXT(struct export_config, to) },
 	{ .name = "schema", .arg = "FILE",
 	  .help = "what payloads (ptwrite, STM, ITM) mean: fields, counters, spans",
 	  OPTION_TEXT(struct export_config, schema) },
 	SINK_BY(struct export_config, "time insns",
-		"--to speedscope: time (the default) or insns"),
+		"--to firefox, speedscope: time (the default) or insns"),
 	SINK_LIMIT(struct export_config, "stop after N events"),
 	{ .name = NULL },
 };

@@ -166,8 +166,8 @@ struct export_ops {
 };
 
 extern const struct export_ops export_callgrind, export_chrome, export_fxt,
-	export_jsonl, export_perfetto, export_pprof, export_speedscope,
-	export_sqlite;
+	export_firefox, export_jsonl, export_perfetto, export_pprof,
+	export_speedscope, export_sqlite;
 
 /* Formats by index; NULL after the last. */
 const struct export_ops *export_format(size_t i);
@@ -240,6 +240,8 @@ struct export_spool *export_spool_new(void);	/* NULL: out of memory */
 void export_spool_free(struct export_spool *s);
 /* NULL: out of memory. It lives as s does. */
 struct export_piece *export_spool_piece(struct export_spool *s);
+/* As if nothing had been put. */
+void export_spool_clear(struct export_piece *p);
 /* 0, -AUX_E_NOMEM, or -AUX_E_IO: the temporary file cannot be written. */
 int export_spool_put(struct export_spool *s, struct export_piece *p,
 		     const char *text, size_t n);

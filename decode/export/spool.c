@@ -69,6 +69,13 @@ struct export_piece *export_spool_piece(struct export_spool *s)
 	return p;
 }
 
+/* What was stored in the file stays there, unread. */
+void export_spool_clear(struct export_piece *p)
+{
+	p->n_blocks = 0;
+	p->n = 0;
+}
+
 /* In $TMPDIR, without a name: it is gone when the program is. */
 static int open_file(struct export_spool *s)
 {

@@ -170,6 +170,7 @@ static const struct {
 	{ "export", "to", "callgrind", true, false },
 	{ "export", "to", "chrome", true, false },
 	{ "export", "to", "jsonl", true, false },
+	{ "export", "to", "firefox", true, false },
 	{ "export", "to", "speedscope", true, false },
 	{ "export", "to", "perfetto", false, false },
 	{ "export", "to", "fxt", false, false },
