@@ -58,6 +58,7 @@ COMMANDS = [
     ("export fxt", "binary", "export --to fxt -o {o} {f}"),
     ("export firefox", "json", "export --to firefox -o {o} {f}"),
     ("export speedscope", "json", "export --to speedscope -o {o} {f}"),
+    ("export tenet", "directory", "export --to tenet -o {o} {f}"),
     ("export pprof", "result", "export --to pprof -o {o} {f}"),
     ("export callgrind", "text", "export --to callgrind -o {o} {f}"),
     ("export sqlite", "sqlite", "export --to sqlite -o {o} {f}"),

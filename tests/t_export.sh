@@ -216,10 +216,42 @@ else
 	skip "corpus: the recorded traces are not here"
 fi
 
+# Tenet: the addresses of insn, thread by thread, in files that are there whole or not
+# at all.
+tenet() { # TEXT DATA [OPTION...]
+	rm -rf "$out/tenet"
+	"$auxdecode" export --to tenet -o "$out/tenet" "${@:3}" "$2" >"$SCRATCH/o" 2>"$SCRATCH/err"
+	"$auxdecode" insn -F tid,ip "${@:3}" "$2" 2>/dev/null | awk -v d="$out" \
+		'!/^#/ { print "rip=0x" $2 >(d "/want." $1) }'
+	for f in "$out"/want.*; do
+		cmp "$f" "$out/tenet/trace.${f##*/want.}.log" >"$out/why" 2>&1
+		ok $? "tenet: $1: thread ${f##*/want.} has the addresses of insn" "$out/why"
+	done
+	is "$(ls "$out/tenet" | wc -l)" "$(ls "$out"/want.* | wc -l)" "tenet: $1: a file for each thread"
+	rm -f "$out"/want.*
+}
+tenet threads "$SCRATCH/threads.data"
+tenet processes "$SCRATCH/processes.data"
+tenet gaps "$SCRATCH/overflow.data"
+tenet "one thread" "$SCRATCH/threads.data" --tid "$tid"
+"$auxdecode" export --to tenet --tid "$tid" "$SCRATCH/threads.data" 2>"$SCRATCH/err" |
+	cmp - "$out/tenet/trace.$tid.log" >"$out/why" 2>&1
+ok $? "tenet: one thread goes to standard output, too" "$out/why"
+is "$("$auxdecode" export --to tenet --tid "$tid" -n 7 "$SCRATCH/threads.data" 2>/dev/null)" \
+	"$(head -n 7 "$out/tenet/trace.$tid.log")" "tenet: -n ends after so many"
+"$auxdecode" export --to tenet "$SCRATCH/threads.data" >/dev/null 2>"$SCRATCH/err"
+is $? 2 "tenet: several threads do not go to standard output"
+grep -q 'more than one ran: -o DIR, or one of them with --tid' "$SCRATCH/err"
+ok $? "tenet: and it is said what to do" "$SCRATCH/err"
+echo good >"$out/tenet/trace.$tid.log"
+(ulimit -f 0; "$auxdecode" export --to tenet -o "$out/tenet" "$SCRATCH/threads.data" 2>&1; echo "status $?") |
+	cat >"$SCRATCH/err"
+is "$(tail -n 1 "$SCRATCH/err") $(cat "$out/tenet"/*)" "status 1 good" "tenet: a full disk leaves what was there"
+
 # What cannot be.
 "$auxdecode" export "$SCRATCH/threads.data" >"$SCRATCH/o" 2>"$SCRATCH/err"
 is $? 2 "no --to is a mistake"
-grep -q 'perfetto, chrome, fxt, firefox, speedscope, pprof, callgrind, sqlite, jsonl' "$SCRATCH/err"
+grep -q 'perfetto, chrome, fxt, firefox, speedscope, pprof, callgrind, sqlite, jsonl, tenet' "$SCRATCH/err"
 ok $? "which names the formats" "$SCRATCH/err"
 "$auxdecode" export --to sqlite "$SCRATCH/threads.data" >"$SCRATCH/o" 2>"$SCRATCH/err"
 is $? 2 "sqlite wants a file"

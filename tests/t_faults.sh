@@ -83,6 +83,7 @@ other=libipt
 	for to in perfetto chrome fxt firefox speedscope pprof jsonl sqlite; do
 		echo "$a export --to $to -o {o} $d"
 	done
+	echo "$a export --to tenet -o {d} $d"
 	for in in lcov folded pprof list; do
 		echo "$a merge -o {o} $o/in.$in $o/in.$in"
 	done

@@ -291,7 +291,7 @@ static const struct export_ops *const formats[] = {
 #ifdef HAVE_SQLITE
 	&export_sqlite,
 #endif
-	&export_jsonl,
+	&export_jsonl,	    &export_tenet,
 };
 
 const struct export_ops *export_format(size_t i)
@@ -310,7 +310,8 @@ static int find_format(const struct export_ops **ops, const char *name,
 		       struct aux_diag *diag)
 {
 	const char *list = "--to FORMAT is one of perfetto, chrome, fxt, "
-			   "firefox, speedscope, pprof, callgrind, sqlite, jsonl";
+			   "firefox, speedscope, pprof, callgrind, sqlite, "
+			   "jsonl, tenet";
 
 	for (size_t i = 0; name && (*ops = export_format(i)); i++)
 		if (!strcmp((*ops)->name, name))
@@ -678,14 +679,14 @@ static bool makes_file(const void *options)
 	const struct export_ops *ops;
 
 	return !find_format(&ops, config->to, NULL) &&
-	       ops->flags & EXPORT_OWN_FILE;
+	       ops->flags & (EXPORT_OWN_FILE | EXPORT_OWN_DIR);
 }
 
 /* table */
 static const struct option_row export_options[] = {
 	{ .name = "to", .arg = "FORMAT",
-	  .values = "perfetto chrome fxt firefox speedscope pprof callgrind sqlite jsonl",
-	  .help = "perfetto, chrome, fxt, firefox, speedscope, pprof, callgrind, sqlite, jsonl",
+	  .values = "perfetto chrome fxt firefox speedscope pprof callgrind sqlite jsonl tenet",
+	  .help = "perfetto, chrome, fxt, firefox, speedscope, pprof,\ncallgrind, sqlite, jsonl, tenet",
 	  OPTION_TEXT(struct export_config, to) },
 	{ .name = "schema", .arg = "FILE",
 	  .help = "what payloads (ptwrite, STM, ITM) mean: fields, counters, spans",

@@ -137,6 +137,8 @@ static inline const char *export_gap_text(const struct export *x, unsigned cause
 
 #define EXPORT_BINARY 1		/* never onto a terminal */
 #define EXPORT_OWN_FILE 2	/* writes to env.out_path by itself */
+#define EXPORT_OWN_DIR 4	/* env.out_path is a directory, which it writes
+				 * files into; without one, to env.out */
 
 struct export_ops {
 	const char *name, *help;
@@ -167,7 +169,7 @@ struct export_ops {
 
 extern const struct export_ops export_callgrind, export_chrome, export_fxt,
 	export_firefox, export_jsonl, export_perfetto, export_pprof,
-	export_speedscope, export_sqlite;
+	export_speedscope, export_sqlite, export_tenet;
 
 /* Formats by index; NULL after the last. */
 const struct export_ops *export_format(size_t i);
