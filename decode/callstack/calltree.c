@@ -679,24 +679,51 @@ static void add_folded(const struct calltree *t, struct calltree_func *v,
 
 /* total counts a recursive function once: only nodes without an ancestor of the
  * same function add. */
-struct calltree_func *calltree_funcs(const struct calltree *t, size_t n)
+static void add_nodes(const struct calltree *t, struct calltree_func *v,
+		      size_t n, const bool *in)
 {
-	struct calltree_func *v = calloc(n + 1, sizeof(*v));
-
-	if (!v)
-		return NULL;
 	for (uint32_t i = 1; i < t->n; i++) {
 		const struct calltree_node *node = &t->nodes[i];
 		struct calltree_func *f = v + node->func;
 
-		if (node->func >= n)
+		if (node->func >= n || (in && !in[i]))
 			continue;
 		f->calls += node->calls;
 		f->own = call_plus(f->own, node->own);
 		if (!node->is_inner)
 			f->total = call_plus(f->total, node->total);
 	}
+}
+
+struct calltree_func *calltree_funcs(const struct calltree *t, size_t n)
+{
+	struct calltree_func *v = calloc(n + 1, sizeof(*v));
+
+	if (!v)
+		return NULL;
+	add_nodes(t, v, n, NULL);
 	add_folded(t, v, n);
+	return v;
+}
+
+struct calltree_func *calltree_funcs_below(const struct calltree *t, size_t n,
+					   bool (*want)(const void *priv,
+							const struct calltree_node *root),
+					   const void *priv)
+{
+	struct calltree_func *v = calloc(n + 1, sizeof(*v));
+	bool *in = calloc(t->n, sizeof(*in));
+
+	if (!v || !in) {
+		free(v);
+		free(in);
+		return NULL;
+	}
+	for (uint32_t i = 1; i < t->n; i++)
+		in[i] = t->nodes[i].parent ? in[t->nodes[i].parent] :
+					     want(priv, &t->nodes[i]);
+	add_nodes(t, v, n, in);
+	free(in);
 	return v;
 }
 

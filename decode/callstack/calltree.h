@@ -148,7 +148,7 @@ static inline uint32_t calltree_node_of(const struct call_frame *f)
 	return (uint32_t)(uintptr_t)f->user;
 }
 
-/* Computes total of all nodes; nothing is added afterwards. */
+/* Computes total of all nodes, of what was added until now. */
 void calltree_sum(struct calltree *t);
 /* Children of each node by total, largest first; equal ones as they were
  * met. */
@@ -158,6 +158,12 @@ int calltree_sort_names(struct calltree *t, const struct calls *c);
 /* After calltree_sum: by function id < n, which is calls_n_funcs. The caller
  * frees it. NULL: out of memory. */
 struct calltree_func *calltree_funcs(const struct calltree *t, size_t n);
+/* The same of what is below the roots that are wanted, folded calls left out:
+ * whose those are is not known. */
+struct calltree_func *calltree_funcs_below(const struct calltree *t, size_t n,
+					   bool (*want)(const void *priv,
+							const struct calltree_node *root),
+					   const void *priv);
 
 /* What to show for a node: in buf, or what lives as long as the functions do. A
  * thread is "comm/1234", a process "comm/1234" of its pid, an unknown one

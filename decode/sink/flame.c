@@ -5,8 +5,6 @@
  *
  * Nothing is lost: the numbers of all lines add up to what ran. What --min or
  * -n leaves out is in lines of its own, "[rest]".
- *
- * The call tree that flow becomes here (flame_tree_*) is also that of hot.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,225 +14,6 @@
 #include "common/outbuf.h"
 #include "decode/sink/impl.h"
 #include "decode/sink/sink.h"
-
-/*
- * ---- the flow as a call tree ----
- *
- * A gap ends where something runs again. callstack/callstack.h is silent when
- * no frame began or ended there, so the flow is cut at that event and the gap
- * of the thread ended by hand (flow_some). n_gapped counts the threads that are
- * in a gap, so that this costs nothing without gaps.
- */
-
-/* All are in a list, to be freed and for end_gap. */
-static struct flame_thread *add_thread(struct flame_tree *t,
-				       struct call_thread *th)
-{
-	struct flame_thread *ft = calloc(1, sizeof(*ft));
-
-	if (!ft)
-		return NULL;
-	ft->thread = th;
-	ft->next = t->threads;
-	t->threads = ft;
-	th->user = ft;
-	return ft;
-}
-
-/* NULL: out of memory. */
-static inline struct flame_thread *thread_of(struct flame_tree *t,
-					     struct call_thread *th)
-{
-	return th->user ? th->user : add_thread(t, th);
-}
-
-static int on_enter(void *priv, struct call_thread *th)
-{
-	struct flame_tree *t = priv;
-	struct flame_thread *ft = thread_of(t, th);
-
-	if (!ft)
-		return -AUX_E_NOMEM;
-	t->n_guessed += th->frames[th->depth - 1].flags & CALL_GUESSED;
-	return calltree_enter(&t->tree, &ft->ct, th);
-}
-
-static int on_leave(void *priv, struct call_thread *th, enum call_end end,
-		    unsigned flags)
-{
-	struct flame_tree *t = priv;
-	struct flame_thread *ft = thread_of(t, th);
-
-	(void)flags;
-	return ft ? calltree_leave(&t->tree, &ft->ct, th, end) : -AUX_E_NOMEM;
-}
-
-static int on_turn(void *priv, struct call_thread *th, uint32_t from)
-{
-	struct flame_tree *t = priv;
-	struct flame_thread *ft = thread_of(t, th);
-
-	(void)from;
-	return ft ? calltree_turn(&t->tree, &ft->ct, th) : -AUX_E_NOMEM;
-}
-
-static int on_gap(void *priv, struct call_thread *th, const struct aux_flow *ev)
-{
-	struct flame_tree *t = priv;
-	struct flame_thread *ft;
-
-	(void)ev;
-	if (!th)
-		return 0;
-	ft = thread_of(t, th);
-	if (!ft)
-		return -AUX_E_NOMEM;
-	t->n_gapped++;
-	return calltree_gap(&t->tree, &ft->ct, th);
-}
-
-static int on_off(void *priv, struct call_thread *th, bool on)
-{
-	struct flame_tree *t = priv;
-	struct flame_thread *ft = thread_of(t, th);
-
-	return ft ? calltree_off(&t->tree, &ft->ct, th, on) : -AUX_E_NOMEM;
-}
-
-static const struct calls_ops ops = {
-	.enter = on_enter,
-	.leave = on_leave,
-	.turn = on_turn,
-	.gap = on_gap,
-	.off = on_off,
-};
-
-int flame_tree_init(struct flame_tree *t, const struct sink_host *host,
-		    enum calltree_per per, unsigned flags)
-{
-	struct calltree_config config = { .host = host, .per = per };
-	int err = calltree_init(&t->tree, &config);
-
-	return err ? err : calls_new(&t->calls, host, flags, &ops, t);
-}
-
-void flame_tree_fini(struct flame_tree *t)
-{
-	struct flame_thread *ft, *next;
-
-	for (ft = t->threads; ft; ft = next) {
-		next = ft->next;
-		free(ft);
-	}
-	t->threads = NULL;
-	calltree_fini(&t->tree);
-	calls_free(t->calls);
-	t->calls = NULL;
-}
-
-/* Events before the first that runs. */
-static size_t count_still(const struct aux_flow *ev, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (ev[i].kind == AUX_FLOW_PATH ||
-		    ev[i].kind == AUX_FLOW_RANGE)
-			break;
-	return i;
-}
-
-/* Ends the gap of the thread that runs now. */
-static int end_gap(struct flame_tree *t, const struct flow_ctx *ctx)
-{
-	struct flame_thread *ft;
-
-	for (ft = t->threads; ft; ft = ft->next) {
-		if (ft->ct.away != CALLTREE_GAP ||
-		    ft->thread->tid != ctx->tid ||
-		    ft->thread->stream != ctx->stream)
-			continue;
-		return calltree_back(&t->tree, &ft->ct, ft->thread);
-	}
-	return 0;
-}
-
-static void count_gapped(struct flame_tree *t)
-{
-	t->n_gapped = 0;
-	for (struct flame_thread *ft = t->threads; ft; ft = ft->next)
-		t->n_gapped += ft->ct.away == CALLTREE_GAP;
-}
-
-/* The events before something runs still belong to the gap. */
-static int flow_some(struct flame_tree *t, const struct flow_ctx *ctx,
-		     const struct aux_flow *ev, size_t n)
-{
-	size_t still;
-	int rc;
-
-	if (!t->n_gapped)
-		return calls_flow(t->calls, ctx, ev, n);
-	still = count_still(ev, n);
-	rc = calls_flow(t->calls, ctx, ev, still);
-	if (rc || still == n)
-		return rc;
-	rc = end_gap(t, ctx);
-	count_gapped(t);
-	return rc ? rc : calls_flow(t->calls, ctx, ev + still, n - still);
-}
-
-/* A thread of unknown id is one per stream. */
-static bool is_of(const struct flame_thread *ft, const struct flow_ctx *ctx)
-{
-	return ft->thread->tid == ctx->tid && ft->thread->pid == ctx->pid &&
-	       (ctx->tid != UINT32_MAX || ft->thread->stream == ctx->stream);
-}
-
-/* A TIME event that has cycles: they are of what runs from here to the next one
- * (calltree_tick), in the thread that runs now. */
-static int tick(struct flame_tree *t, const struct flow_ctx *ctx)
-{
-	struct flame_thread *ft = t->ran;
-
-	if (!ft || !is_of(ft, ctx))
-		for (ft = t->threads; ft && !is_of(ft, ctx);)
-			ft = ft->next;
-	if (!ft)
-		return 0;
-	t->ran = ft;
-	return calltree_tick(&t->tree, &ft->ct, ft->thread);
-}
-
-/* Without ticks all in one; with them cut at each TIME that has cycles. */
-int flame_tree_flow(struct flame_tree *t, const struct flow_ctx *ctx,
-		    const struct aux_flow *ev, size_t n)
-{
-	size_t from = 0;
-	int err = 0;
-
-	for (size_t i = 0; t->ticks && i < n && !err; i++) {
-		if (ev[i].kind != AUX_FLOW_TIME || !ev[i].n)
-			continue;
-		if (i > from)
-			err = flow_some(t, ctx, ev + from, i - from);
-		if (!err)
-			err = tick(t, ctx);
-		from = i;
-	}
-	return err ? err : flow_some(t, ctx, ev + from, n - from);
-}
-
-int flame_tree_finish(struct flame_tree *t)
-{
-	int err = calls_finish(t->calls);
-
-	for (struct flame_thread *ft = t->threads; ft && !err; ft = ft->next)
-		err = calltree_flush(&t->tree, &ft->ct, ft->thread);
-	if (!err)
-		calltree_sum(&t->tree);
-	return err < 0 ? err : 0;
-}
 
 /* table */
 static const struct {
@@ -273,7 +52,7 @@ struct flame_config {
 struct flame {
 	struct sink_env env;
 	struct flame_config config;
-	struct flame_tree tree;
+	struct flowtree tree;
 	uint64_t min_own;	/* -n: of the last one to be shown */
 	uint64_t n_equal;	/* how many of just that are to be shown */
 	uint64_t rest;
@@ -287,7 +66,7 @@ static void close_flame(void *sink)
 
 	if (!f)
 		return;
-	flame_tree_fini(&f->tree);
+	flowtree_fini(&f->tree);
 	outbuf_free(f->stack);
 	free(f->starts);
 	free(f);
@@ -323,7 +102,7 @@ static int open_flame(void **sink, const struct sink_env *env,
 	f->config = *config;
 	(void)diag;
 	f->tree.ticks = config->by == CALLTREE_BY_CYCLES;
-	err = flame_tree_init(&f->tree, env->host, config->per, 0);
+	err = flowtree_init(&f->tree, env->host, config->per, 0);
 	if (!err && !(f->stack = outbuf_new(-1)))
 		err = -AUX_E_NOMEM;
 	if (err) {
@@ -338,7 +117,7 @@ static int flow_flame(void *sink, const struct flow_ctx *ctx,
 		      const struct aux_flow *ev, size_t n)
 {
 	struct flame *f = sink;
-	int rc = flame_tree_flow(&f->tree, ctx, ev, n);
+	int rc = flowtree_flow(&f->tree, ctx, ev, n);
 
 	f->env.report->n_insns = calls_n_insns(f->tree.calls);
 	return rc;
@@ -543,7 +322,7 @@ static uint64_t total_insns(const struct flame *f)
 static int finish_flame(void *sink, struct aux_diag *diag)
 {
 	struct flame *f = sink;
-	int err = flame_tree_finish(&f->tree);
+	int err = flowtree_finish(&f->tree);
 
 	if (!err)
 		err = calltree_sort_names(&f->tree.tree, f->tree.calls);

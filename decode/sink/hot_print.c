@@ -305,7 +305,7 @@ int hot_print_edges(struct hot *h)
  */
 
 struct hot_funcs {
-	struct flame_tree tree;
+	struct flowtree tree;
 	enum calltree_by by;
 };
 
@@ -318,7 +318,7 @@ int hot_funcs_new(struct hot *h, struct aux_diag *diag)
 	h->funcs->by = h->config.by == HOT_BY_NONE ? CALLTREE_BY_INSNS :
 						     h->config.by;
 	h->funcs->tree.ticks = true;
-	return flame_tree_init(&h->funcs->tree, h->env.host,
+	return flowtree_init(&h->funcs->tree, h->env.host,
 			       CALLTREE_PER_ALL,
 			       h->config.stubs ? CALLS_KEEPS_STUBS : 0);
 }
@@ -326,15 +326,15 @@ int hot_funcs_new(struct hot *h, struct aux_diag *diag)
 void hot_funcs_free(struct hot_funcs *f)
 {
 	if (f)
-		flame_tree_fini(&f->tree);
+		flowtree_fini(&f->tree);
 	free(f);
 }
 
 int hot_funcs_flow(struct hot *h, const struct flow_ctx *ctx,
 		   const struct aux_flow *ev, size_t n)
 {
-	struct flame_tree *t = &h->funcs->tree;
-	int err = flame_tree_flow(t, ctx, ev, n);
+	struct flowtree *t = &h->funcs->tree;
+	int err = flowtree_flow(t, ctx, ev, n);
 
 	h->env.report->n_insns = calls_n_insns(t->calls);
 	return err;
@@ -507,8 +507,8 @@ static void put_funcs(struct hot *h, struct func_row **v, size_t n)
 
 int hot_funcs_print(struct hot *h, struct aux_diag *diag)
 {
-	struct flame_tree *t = &h->funcs->tree;
-	int err = flame_tree_finish(t);
+	struct flowtree *t = &h->funcs->tree;
+	int err = flowtree_finish(t);
 	size_t n = calls_n_funcs(t->calls);
 	struct calltree_func *f = err ? NULL : calltree_funcs(&t->tree, n);
 	struct func_row *rows = calloc(n + 1, sizeof(*rows));

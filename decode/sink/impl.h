@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/outbuf.h"
-#include "decode/callstack/calltree.h"
+#include "decode/callstack/flowtree.h"
 
 /* ---- branch.c: kinds of edges, for hot --edges too ---- */
 
@@ -39,37 +39,11 @@ struct place {
 	uint64_t ip;
 };
 
-/* ---- flame.c: the flow as a call tree, for hot too ---- */
-
-struct flame_thread {
-	struct calltree_thread ct;	/* first */
-	struct call_thread *thread;
-	struct flame_thread *next;
-};
-
-struct flame_tree {
-	struct calls *calls;
-	struct calltree tree;
-	struct flame_thread *threads;
-	bool ticks;		/* cycles are wanted: see calltree_tick */
-	struct flame_thread *ran;	/* the thread that the last tick was for */
-	uint32_t n_gapped;	/* threads that a gap has not ended for */
-	uint64_t n_guessed;	/* frames */
-};
+/* ---- flame.c: amounts, for hot too ---- */
 
 /* The trace has no cycles, or no times: -AUX_E_UNSUPPORTED with diag, which says
  * what to record. */
 int refuse_amount(bool cycles, struct aux_diag *diag);
-
-/* t is zeroed but for ticks. flags: CALLS_* */
-int flame_tree_init(struct flame_tree *t, const struct sink_host *host,
-		    enum calltree_per per, unsigned flags);
-void flame_tree_fini(struct flame_tree *t);
-/* As in session/sink.h. */
-int flame_tree_flow(struct flame_tree *t, const struct flow_ctx *ctx,
-		    const struct aux_flow *ev, size_t n);
-/* The end: all is added up. */
-int flame_tree_finish(struct flame_tree *t);
 
 /* --by; -AUX_E_INVAL with diag. NULL: instructions. */
 #define FLAME_BY_VALUES "insns time cycles branches"	/* as enum calltree_by */
