@@ -90,6 +90,9 @@ CAPTURE_C := $(wildcard capture/*.c $(addsuffix /*.c,$(filter-out capture/qemu,$
 # The back ends that run x86-64 code on the CPU itself.
 X86_C := capture/native/% capture/soft/step%
 CAPTURE_C := $(filter-out $(if $(filter x86_64,$(MACHINE)),capture/soft/no_step.c,$(X86_C)),$(CAPTURE_C))
+# The part that draws on a terminal, or what says that it is not there.
+DECODE_C := $(filter-out $(if $(call with,NCURSES),decode/tui/no_screen.c,\
+	$(addprefix decode/tui/,screen.c ui.c view_%)),$(DECODE_C))
 SHARED := $(call obj,$(SHARED_C))
 CAPTURE := $(call obj,$(CAPTURE_C))
 DECODE := $(call obj,$(DECODE_C))
@@ -98,6 +101,9 @@ CAPTURE_LIBS = $(LIBS_ELF) $(LIBS_ZSTD) -ldl -lpthread
 DECODE_LIBS = $(LIBS_IBERTY) $(LIBS_IPT) $(LIBS_OPENCSD) $(LIBS_JSON) \
 	$(LIBS_LZMA) $(LIBS_Z) $(LIBS_SQLITE) $(LIBS_DW) $(LIBS_ELF) $(LIBS_ZSTD) \
 	-ldl -lpthread
+
+# What the program needs beside what the library does.
+PROGRAM_LIBS = $(DECODE_LIBS) $(LIBS_NCURSES)
 
 # What a program that is linked with -static needs, libraries of libraries too.
 STATIC_LIBS = $(foreach x,IBERTY IPT OPENCSD JSON SQLITE DW ELF LZMA ZSTD Z,$(STATIC_$(x))) \
@@ -118,8 +124,8 @@ $(BUILD)/auxcap: $(CAPTURE) $(BUILD)/libshared.a
 # Without a C++ library to load, of which OpenCSD needs little, it starts 1 ms sooner.
 $(BUILD)/auxdecode: $(DECODE) $(BUILD)/libshared.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SAN),$(DECODE_LIBS),\
-		$(patsubst -lstdc++,-l:libstdc++.a,$(DECODE_LIBS)))
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SAN),$(PROGRAM_LIBS),\
+		$(patsubst -lstdc++,-l:libstdc++.a,$(PROGRAM_LIBS)))
 
 # Words that shells complete: each program tells its own.
 RUN := $(if $(CROSS),qemu-$(MACHINE) $(if $(SYSROOT),-L $(SYSROOT)))
@@ -199,7 +205,7 @@ $(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libshared.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %/libshared.a,\
-		$(filter %.a,$^)) $(BUILD)/libshared.a $(DECODE_LIBS) $(LIBS_CAPSTONE)
+		$(filter %.a,$^)) $(BUILD)/libshared.a $(PROGRAM_LIBS) $(LIBS_CAPSTONE)
 
 # Fuzz targets: fuzz_NAME.c, under libFuzzer or over a corpus with replay.c.
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -209,7 +215,7 @@ $(REPLAY_BIN): $(BUILD)/tests/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 		$(BUILD)/libshared.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DECODE_LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PROGRAM_LIBS)
 
 # Programs to be traced, each with the flags that its `/* build: */` line names.
 # Plain code: neither sanitized nor instrumented.
@@ -280,7 +286,7 @@ endif
 $(BUILD)/bench_opencsd: LIBS_OPENCSD := -lopencsd_c_api -lopencsd
 $(TOOLS): $(BUILD)/%: $(BUILD)/obj/tools/%.o $(BUILD)/libdecode.a $(BUILD)/libshared.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DECODE_LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PROGRAM_LIBS)
 
 .PHONY: tests-build tools-build unit-build
 unit-build: $(UNIT_BIN)
@@ -357,7 +363,7 @@ $(BUILD)/fuzzobj/libshared.a: $(call fuzz_obj,$(SHARED_C))
 $(FUZZ_BIN): $(BUILD)/fuzz_%: $(BUILD)/fuzzobj/tests/fuzz/fuzz_%.o $(BUILD)/fuzzobj/libdecode.a \
 		$(BUILD)/fuzzobj/libcapture.a $(BUILD)/fuzzobj/libshared.a
 	$(call say,LD,$@)
-	$(Q)clang -fsanitize=fuzzer,address,undefined -fsanitize-link-c++-runtime -o $@ $^ $(DECODE_LIBS)
+	$(Q)clang -fsanitize=fuzzer,address,undefined -fsanitize-link-c++-runtime -o $@ $^ $(PROGRAM_LIBS)
 .PHONY: fuzz fuzz-build
 fuzz-build: $(FUZZ_BIN)
 fuzz:

@@ -177,6 +177,7 @@ int cmd_repair(const struct cmd_options *o);
 int cmd_verify(const struct cmd_options *o);
 int cmd_diff(const struct cmd_options *o);
 int cmd_summary(const struct cmd_options *o);
+int cmd_tui(const struct cmd_options *o);
 
 /* Options that one command without a sink has alone, for the table: each stands
  * in the command's file, with the struct that its values are parsed into. */

@@ -35,6 +35,10 @@ static const struct cmd_group *const flow_groups[] = {
 }, *const summary_groups[] = {
 	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, &cmd_group_names,
 	&cmd_group_code, FLOW_WORK, NULL,
+}, *const tui_groups[] = {
+	&cmd_group_tid, &cmd_group_who, &cmd_group_cpu, FLOW_PART, &cmd_group_names,
+	FLOW_CODE, &cmd_group_jobs, &cmd_group_memory, &cmd_group_chunk_size,
+	&cmd_group_input, &cmd_group_output, NULL,
 }, *const diff_groups[] = {	/* has a --tid of its own */
 	&cmd_group_cpu, FLOW_PART, &cmd_group_names, &cmd_group_code, FLOW_WORK,
 	NULL,
@@ -147,6 +151,10 @@ static const struct command commands[] = {
 	  .groups = summary_groups, .paged = true, .run = cmd_summary,
 	  .examples = { { "summary perf.data",
 			  "what `auxdecode perf.data` shows on a terminal" } } },
+	{ .name = "tui", .help = "look around in it, on the terminal",
+	  .groups = tui_groups, .run = cmd_tui,
+	  .examples = { { "tui perf.data",
+			  "functions, call tree, threads, gaps; ? is help" } } },
 	{ .name = "diff",
 	  .help = "two recordings: where they diverge, what ran more",
 	  .own = &cmd_diff_own,

@@ -77,9 +77,7 @@ static void host_explain(void *priv, const struct space *space, uint64_t ip,
 	advice_code(session_codeview(priv), space, ip, buf, len);
 }
 
-/* Everything that o selects: what cmd_session_config() leaves out are the
- * filters and the threads. Strings belong to o. */
-static struct session_config config_of(const struct cmd_options *o)
+struct session_config cmd_flow_config(const struct cmd_options *o)
 {
 	struct session_config c = cmd_session_config(o);
 
@@ -241,7 +239,7 @@ int cmd_flow(const struct cmd_options *o)
 {
 	const struct sink_ops *sink = o->command->sink;
 	struct cmd_options plain = *o;
-	struct session_config config = config_of(o);
+	struct session_config config = cmd_flow_config(o);
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct session *s = NULL;
 	struct names *names;

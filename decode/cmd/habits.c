@@ -36,7 +36,6 @@ const struct habit cmd_habits[] = {
 	{ "flamegraph flame-graph", "`auxdecode flame --svg -o OUT FILE` draws one" },
 	{ "stats", "`auxdecode hot FILE` ranks functions, `auxdecode latency "
 		   "FILE` times their calls" },
-	{ "tui", "`auxdecode report -o OUT FILE` is one page for a browser" },
 	{ "decode", "`auxdecode insn FILE` prints instructions, `auxdecode report "
 		    "-o OUT FILE` is one page for a browser" },
 	{ "list ls", "`auxdecode info FILE` lists what is in a file, `auxdecode "

@@ -85,6 +85,9 @@ int cmd_packets_status(const struct cmd_options *o, const struct packets *p,
 
 /* ---- flow.c ---- */
 
+/* The session with everything that o selects: filters and threads, too. Strings
+ * belong to o. */
+struct session_config cmd_flow_config(const struct cmd_options *o);
 /* --symbol and --no-demangle of o, whose strings they are. As names_new. */
 int cmd_names(struct names **names, const struct cmd_options *o,
 	      struct aux_diag *diag);

@@ -283,6 +283,7 @@ static void put_threads(struct start *s)
 static const struct {
 	const char *command, *words, *what;
 } next[] = {
+	{ "tui", "tui FILE", "look around in it, on this terminal" },
 	{ "calls", "calls FILE", "who called whom, when, how long" },
 	{ "hot", "hot FILE", "functions, blocks, edges that ran most" },
 	{ "report", "report -o report.html FILE", "all of it in a browser" },
