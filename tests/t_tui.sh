@@ -137,6 +137,17 @@ ok $? "all $(wc -l <"$SCRATCH/want") nodes have the totals of flame" "$SCRATCH/d
 keys c
 shows ' [+] threads/' "c closes all below"
 
+# ---- annotate ----
+name=$(hot 1 --symbol 'w*' | awk '{ print $5 }')
+"$auxdecode" annotate "$name" "$data" 2>/dev/null | grep -v '^# software' >"$SCRATCH/want"
+open_tui "180x$(($(wc -l <"$SCRATCH/want") + 10))" "$data"
+shows '^done' "annotate"
+keys / "$name" Enter a
+shows "^# $name in " "a: the function's instructions"
+sed -n "3,$(($(wc -l <"$SCRATCH/want") + 2))p" "$screen" | sed 's/ *$//' >"$SCRATCH/got"
+sed 's/ *$//' "$SCRATCH/want" | cut -c1-180 | diff - "$SCRATCH/got" >"$SCRATCH/diff"
+ok $? "$(wc -l <"$SCRATCH/want") lines are those of annotate" "$SCRATCH/diff"
+
 # ---- threads ----
 open_tui 100x24 "$data"
 shows '^done' "threads"

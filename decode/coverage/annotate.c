@@ -22,6 +22,7 @@
 #include "common/outbuf.h"
 
 #define DEFAULT_FUNCTIONS 1
+#define MAX_SAME 8	/* functions of one name in one file */
 #define MAX_INSN 15
 #define MAX_FUNCTION (UINT64_C(16) << 20)	/* bytes; a file may say anything */
 
@@ -68,7 +69,17 @@ size_t annotate_code(const struct annotate *a, const struct cover_module *m,
 struct functions {
 	struct annotate_function *v;
 	size_t n, cap;
+	const char *name, *dso;	/* only these; NULL: what was asked for */
 };
+
+static bool is_wanted(const struct functions *fs, struct names *names,
+		      const struct symbol *sym)
+{
+	if (!fs->name)
+		return names_fit(names, sym->name, sym->dso);
+	return !strcmp(sym->name, fs->name) &&
+	       !strcmp(sym->dso ? sym->dso : "", fs->dso ? fs->dso : "");
+}
 
 static void free_function(struct annotate_function *f)
 {
@@ -116,7 +127,7 @@ static int add_block(const struct annotate *a, struct functions *fs,
 		annotate_symbol(a, m, off, &sym);
 		if (!sym.name || !cover_address(m, off, &space, &ip))
 			return 0;
-		if (names_fit(names, sym.name, sym.dso)) {
+		if (is_wanted(fs, names, &sym)) {
 			f = add_function(fs, m, &sym, ip, off);
 			if (!f)
 				return -AUX_E_NOMEM;
@@ -474,9 +485,8 @@ static int complete(const struct annotate *a, struct annotate_function *f)
 	return err;
 }
 
-static int print_functions(struct annotate *a, struct functions *fs)
+static int print_functions(struct annotate *a, struct functions *fs, size_t max)
 {
-	size_t max = a->config.limit ? a->config.limit : DEFAULT_FUNCTIONS;
 	struct sink_report *r = a->coverage.env.report;
 	int err = find_functions(a, fs);
 
@@ -492,6 +502,35 @@ static int print_functions(struct annotate *a, struct functions *fs)
 	return err || !max ? err : annotate_print(a, fs->v, max, fs->n);
 }
 
+static void free_functions(struct functions *fs)
+{
+	for (size_t i = 0; i < fs->n; i++)
+		free_function(&fs->v[i]);
+	free(fs->v);
+}
+
+int annotate_count(void *sink)
+{
+	struct annotate *a = sink;
+
+	return coverage_tally(&a->coverage, &a->tally);
+}
+
+int annotate_function(void *sink, const char *name, const char *dso,
+		      struct outbuf *out)
+{
+	struct functions fs = { .name = name, .dso = dso };
+	struct annotate *a = sink;
+	int err;
+
+	a->coverage.env.out = out;
+	err = print_functions(a, &fs, MAX_SAME);
+	if (!err && !fs.n)
+		err = 1;
+	free_functions(&fs);
+	return err;
+}
+
 static int finish_annotate(void *sink, struct aux_diag *diag)
 {
 	struct functions fs = { .n = 0 };
@@ -500,10 +539,9 @@ static int finish_annotate(void *sink, struct aux_diag *diag)
 
 	a->coverage.env.report->n_mismatches = a->tally.n_mismatches;
 	if (!err)
-		err = print_functions(a, &fs);
-	for (size_t i = 0; i < fs.n; i++)
-		free_function(&fs.v[i]);
-	free(fs.v);
+		err = print_functions(a, &fs, a->config.limit ? a->config.limit :
+								DEFAULT_FUNCTIONS);
+	free_functions(&fs);
 	if (err == -AUX_E_NOMEM)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");

@@ -32,6 +32,17 @@ struct coverage_config {
 extern const struct sink_ops sink_coverage, sink_annotate;
 
 /*
+ * annotate for a program that shows one function after the other: in the place of
+ * the finish of sink_annotate, once, and then as often as is wanted. The text is
+ * that of the command. 0 or -AUX_E_NOMEM; of annotate_function also 1: nothing of
+ * such a function ran.
+ */
+int annotate_count(void *sink);
+/* name and dso of its symbol. */
+int annotate_function(void *sink, const char *name, const char *dso,
+		      struct outbuf *out);
+
+/*
  * Merging: lcov tracefiles are added up, drcov and sancov files are united, and
  * of AFL maps the larger count of each edge is kept; of parts of one recording
  * the counts are added, up to 255, which is what the map of the whole has. All

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of this directory share. The model (model.c, lanes.c, rows.c)
- * knows no terminal: it decodes in a thread of its own, and makes the rows that
- * views show. screen.c draws, and is the one that uses ncurses; the views
- * (view_functions.c and its like) put both together.
+ * What the files of this directory share. The model (model.c, lanes.c, rows.c,
+ * annotator.c) knows no terminal: it decodes in threads of its own, and makes the
+ * rows that views show. screen.c draws, and is the one that uses ncurses; the
+ * views (view_functions.c and its like) put both together.
  */
 #ifndef DECODE_TUI_IMPL_H
 #define DECODE_TUI_IMPL_H
@@ -114,6 +114,8 @@ struct model {
 	bool is_virtual;	/* the clock is: the trace was made by software */
 };
 
+/* A thread that gets no signals from outside. 0 or -AUX_E_NOMEM. */
+int thread_start(pthread_t *thread, void *(*routine)(void *), void *priv);
 /* Starts to decode; config outlives m. 0 or -AUX_E_NOMEM. */
 int model_start(struct model *m, const struct tui_config *config);
 /* Stops at once, and frees. m may be zeroed. */
@@ -132,6 +134,37 @@ struct model_status {
 
 /* Takes the lock. */
 struct model_status model_status(struct model *m);
+
+/* ---- annotator.c: instructions of functions, and how often each ran ---- */
+
+struct annotator {
+	const struct tui_config *config;
+	pthread_t thread;
+	bool started;
+	atomic_bool stop, is_over;
+	_Atomic uint64_t done, wanted;	/* AUX bytes */
+	/* the thread's, until it is over */
+	int error;
+	struct aux_diag diag;
+	struct session *session;
+	struct sink_host host;
+	struct sink_report report;
+	struct session_stats stats;
+	void *sink;
+};
+
+struct outbuf;
+
+/* a is zeroed at first; nothing happens where it runs already. config outlives
+ * a. 0 or -AUX_E_NOMEM. */
+int annotator_start(struct annotator *a, const struct tui_config *config);
+/* a may be zeroed. */
+void annotator_end(struct annotator *a);
+bool annotator_is_busy(const struct annotator *a);
+/* Once it is over, without an error: a function, by its symbol, as annotate
+ * prints it. 0, -AUX_E_NOMEM, or 1: there is nothing of it. */
+int annotator_text(struct annotator *a, const char *name, const char *dso,
+		   struct outbuf *out);
 
 /* ---- rows.c: what views show of a model, with its lock ---- */
 
@@ -186,6 +219,7 @@ int open_nodes_set(struct open_nodes *o, uint32_t node, bool open);
 
 struct tree_row {
 	uint32_t node, depth;
+	const struct call_func *func;	/* NULL: it is none */
 	uint64_t own, total, calls;
 	bool has_more, is_open;
 	const char *name;	/* foreign */
@@ -231,8 +265,7 @@ struct lane_rows {
 int rows_lanes(struct model *m, const struct rows_query *q, struct lane_rows *rows);
 void lane_rows_fini(struct lane_rows *rows);
 
-/* Text, a line each; foreign. Takes the lock. NULL: out of memory. */
-struct outbuf;
+/* Text, a line each; foreign. Takes the lock. 0 or -AUX_E_NOMEM. */
 int rows_gaps(struct model *m, const struct rows_query *q, struct outbuf *out);
 
 #endif

@@ -4,6 +4,7 @@
  * and may be looked at between two steps. What is counted is what hot, flame and
  * calls count, by the same code.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,12 +161,29 @@ static void *run(void *priv)
 	return NULL;
 }
 
+/* Signals go to the thread that started it, which waits for keys and for them;
+ * but for those of a fault, which stay where that is. */
+int thread_start(pthread_t *thread, void *(*routine)(void *), void *priv)
+{
+	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		sigdelset(&all, own[i]);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(thread, NULL, routine, priv);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err ? -AUX_E_NOMEM : 0;
+}
+
 int model_start(struct model *m, const struct tui_config *config)
 {
 	*m = (struct model){ .config = config, .lanes.from = UINT64_MAX };
 	pthread_mutex_init(&m->turn, NULL);
 	pthread_mutex_init(&m->lock, NULL);
-	if (pthread_create(&m->thread, NULL, run, m)) {
+	if (thread_start(&m->thread, run, m)) {
 		pthread_mutex_destroy(&m->turn);
 		pthread_mutex_destroy(&m->lock);
 		return -AUX_E_NOMEM;

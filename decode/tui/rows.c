@@ -263,6 +263,7 @@ static int add_row(struct model *m, const struct rows_query *q, uint32_t node,
 	char buf[CALLTREE_NAME];
 	const char *name = calltree_name(t, m->tree.calls, node, buf);
 
+	r.func = n->func < CALLTREE_FOLDED ? calls_func(m->tree.calls, n->func) : NULL;
 	if (name == buf)
 		snprintf(r.text, sizeof(r.text), "%.*s", (int)sizeof(r.text) - 1, buf);
 	else

@@ -4,7 +4,6 @@
  * filter, the status. A view is made anew when the model has more, a few times a
  * second; and at most so often that most of the time is left for decoding.
  */
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@
 static const struct view_ops *const views[VIEW_N] = {
 	[VIEW_FUNCTIONS] = &view_functions, [VIEW_TREE] = &view_tree,
 	[VIEW_THREADS] = &view_threads,
-	[VIEW_GAPS] = &view_gaps, [VIEW_HELP] = &view_help,
+	[VIEW_ANNOTATE] = &view_annotate, [VIEW_GAPS] = &view_gaps, [VIEW_HELP] = &view_help,
 };
 
 double ui_percent(uint64_t n, uint64_t of)
@@ -420,13 +419,25 @@ static bool differs(const struct model_status *a, const struct model_status *b)
 	       a->n_gaps != b->n_gaps || a->done != b->done;
 }
 
+static bool is_busy(const struct ui *ui)
+{
+	return ui->status.state != MODEL_DONE ||
+	       (ui->view == VIEW_ANNOTATE && ui->annotated && !ui->is_annotated);
+}
+
 /* 0 or an error. *next is when the model may be looked at again. */
 static int refresh(struct ui *ui, uint64_t *next)
 {
-	struct model_status now = model_status(&ui->model);
 	uint64_t began = clock_ns();
+	struct model_status now;
 	int err;
 
+	/* a key that only moves waits for no step of decoding */
+	if (!ui->stale && (began < *next || !is_busy(ui)))
+		return 0;
+	now = model_status(&ui->model);
+	if (ui->view == VIEW_ANNOTATE && ui->annotated && !ui->is_annotated)
+		ui->stale |= began >= *next;
 	ui->stale |= differs(&now, &ui->status) &&
 		     (began >= *next || now.state == MODEL_DONE);
 	if (!ui->stale)
@@ -456,8 +467,7 @@ static int loop(struct ui *ui, struct aux_diag *diag)
 		clamp(ui);
 		draw(ui);
 		take_key(ui, screen_key(&ui->screen,
-					ui->status.state == MODEL_DONE ? IDLE_MS :
-									 BUSY_MS));
+					is_busy(ui) ? BUSY_MS : IDLE_MS));
 	}
 	return err;
 }
@@ -472,24 +482,6 @@ static void free_views(struct ui *ui)
 		ui_text_fini(&ui->text[i]);
 }
 
-/* The other threads get no signals: the loop of keys waits for them. */
-static int start(struct ui *ui, const struct tui_config *config)
-{
-	sigset_t all, before;
-	int err;
-
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	sigdelset(&all, SIGFPE);
-	sigdelset(&all, SIGILL);
-	sigdelset(&all, SIGABRT);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = model_start(&ui->model, config);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return err;
-}
-
 int tui_run(const struct tui_config *config, int *sig, struct aux_diag *diag)
 {
 	struct ui *ui = calloc(1, sizeof(*ui));
@@ -501,11 +493,12 @@ int tui_run(const struct tui_config *config, int *sig, struct aux_diag *diag)
 	ui->config = config;
 	err = screen_open(&ui->screen, config->colour, diag);
 	if (!err)
-		err = start(ui, config);
+		err = model_start(&ui->model, config);
 	if (!err)
 		err = loop(ui, diag);
 	*sig = screen_signal();
 	screen_close(&ui->screen);
+	annotator_end(&ui->annotator);
 	model_end(&ui->model);
 	free_views(ui);
 	free(ui);

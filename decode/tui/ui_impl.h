@@ -130,6 +130,10 @@ struct ui {
 	struct lane_rows lanes;
 	uint64_t from, to;	/* of the axis; to 0: all of it */
 	int column;
+	/* annotate */
+	struct annotator annotator;
+	const struct call_func *annotated;	/* NULL: none */
+	bool is_annotated;	/* its text is there */
 	/* text */
 	unsigned shift;
 	struct ui_text text[VIEW_N];
@@ -161,8 +165,16 @@ const char *ui_unit(const struct ui *ui);
 void ui_follow(struct ui *ui, const struct lane_row *row);
 /* Opens the k-th largest place of ui's function in the tree, and goes there. */
 void ui_place(struct ui *ui, size_t k);
+/* Shows the instructions of a function. */
+void ui_annotate(struct ui *ui, const struct call_func *func);
 double ui_percent(uint64_t n, uint64_t of);
 
+/* view_text.c: text takes what out has; 0 or -AUX_E_NOMEM. */
+int ui_text_set(struct ui_text *text, const struct outbuf *out);
+/* For views of ui->text, as in struct view_ops. */
+void ui_text_draw(struct ui *ui);
+bool ui_text_key(struct ui *ui, int key);
+size_t ui_text_count(const struct ui *ui);
 void ui_text_fini(struct ui_text *text);
 
 #endif

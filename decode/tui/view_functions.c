@@ -118,6 +118,10 @@ static bool key(struct ui *ui, int k)
 		ui->list[VIEW_FUNCTIONS] = (struct ui_list){ 0 };
 		ui->stale = true;
 		return true;
+	case 'a':
+		if (l->at < ui->funcs.n)
+			ui_annotate(ui, ui->funcs.v[l->at].func);
+		return true;
 	case SCREEN_ENTER:
 	case SCREEN_RIGHT:
 		if (l->at < ui->funcs.n) {

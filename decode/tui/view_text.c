@@ -8,7 +8,7 @@
 
 #define SHIFT 16	/* columns that Right moves what is too wide */
 
-static int text_set(struct ui_text *text, const struct outbuf *out)
+int ui_text_set(struct ui_text *text, const struct outbuf *out)
 {
 	size_t len = (size_t)(out->p - out->buf), n = 0;
 
@@ -46,7 +46,7 @@ static const char *shifted(const char *line, unsigned shift)
 	return line;
 }
 
-static void draw(struct ui *ui)
+void ui_text_draw(struct ui *ui)
 {
 	const struct ui_text *t = &ui->text[ui->view];
 	const struct ui_list *l = &ui->list[ui->view];
@@ -77,7 +77,7 @@ static void search(struct ui *ui, bool back)
 	ui_say(ui, *word ? "not found" : "/ searches");
 }
 
-static bool key(struct ui *ui, int k)
+bool ui_text_key(struct ui *ui, int k)
 {
 	switch (k) {
 	case 'n':
@@ -96,7 +96,7 @@ static bool key(struct ui *ui, int k)
 	return false;
 }
 
-static size_t count(const struct ui *ui)
+size_t ui_text_count(const struct ui *ui)
 {
 	return ui->text[ui->view].n;
 }
@@ -109,14 +109,14 @@ static int refresh_gaps(struct ui *ui)
 	int err = out ? rows_gaps(&ui->model, &ui->query, out) : -AUX_E_NOMEM;
 
 	if (!err)
-		err = text_set(&ui->text[VIEW_GAPS], out);
+		err = ui_text_set(&ui->text[VIEW_GAPS], out);
 	outbuf_free(out);
 	return err;
 }
 
 const struct view_ops view_gaps = {
-	.name = "Gaps", .brief = "Gaps", .refresh = refresh_gaps, .draw = draw,
-	.key = key, .count = count,
+	.name = "Gaps", .brief = "Gaps", .refresh = refresh_gaps, .draw = ui_text_draw,
+	.key = ui_text_key, .count = ui_text_count,
 };
 
 /* ---- help ---- */
@@ -134,12 +134,15 @@ static const char help[] =
 	"Functions      own: what ran in it; total: with all that it called\n"
 	"  s            order: own, total, calls, name (* marks it)\n"
 	"  Enter        where it was called, in the call tree; n: other places\n"
+	"  a            its instructions, each with how often it ran\n"
 	"Call tree\n"
 	"  + - Enter    opens, closes; - again: the caller\n"
 	"  e c          opens, closes all below\n"
+	"  a            the function's instructions\n"
 	"Threads        full: ran all the time; . off CPU; - not traced; X lost\n"
 	"  + - 0        zooms in, out, shows all; Left, Right: the cursor\n"
 	"  Enter        what this thread alone ran\n"
+	"Annotate       H: where it ran most; /: finds; Right, Left: all of a line\n"
 	"Gaps           what is missing of the flow, and why; Right, Left: all of a line\n"
 	"\n"
 	"The numbers are those of `auxdecode hot`, `flame` and `count`. While the\n"
@@ -153,12 +156,12 @@ static int refresh_help(struct ui *ui)
 	if (!out)
 		return -AUX_E_NOMEM;
 	outbuf_str(out, help);
-	err = text_set(&ui->text[VIEW_HELP], out);
+	err = ui_text_set(&ui->text[VIEW_HELP], out);
 	outbuf_free(out);
 	return err;
 }
 
 const struct view_ops view_help = {
-	.name = "Help", .brief = "Help", .refresh = refresh_help, .draw = draw,
-	.key = key, .count = count,
+	.name = "Help", .brief = "Help", .refresh = refresh_help, .draw = ui_text_draw,
+	.key = ui_text_key, .count = ui_text_count,
 };

@@ -171,6 +171,10 @@ static bool key(struct ui *ui, int k)
 	case '-':
 		close_or_up(ui);
 		return true;
+	case 'a':
+		if (l->at < ui->tree.n && ui->tree.v[l->at].func)
+			ui_annotate(ui, ui->tree.v[l->at].func);
+		return true;
 	case 'e':
 	case 'c':
 		open_all(ui, k == 'e');
