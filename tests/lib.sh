@@ -133,11 +133,14 @@ need_emulation() {
 	finish
 }
 
-# need_tsan: ends the test, with a reason, where $cc makes no program that runs under
-# ThreadSanitizer.
+# The compiler may be two words, as ccache's.
+read -ra cc_words <<<"${CC:-cc}"
+
+# need_tsan: ends the test, with a reason, where the compiler makes no program that runs
+# under ThreadSanitizer.
 need_tsan() {
 	echo 'int main(void) { return 0; }' >"$SCRATCH/p.c"
-	"$cc" -fsanitize=thread -o "$SCRATCH/p" "$SCRATCH/p.c" >"$SCRATCH/out" 2>&1
+	"${cc_words[@]}" -fsanitize=thread -o "$SCRATCH/p" "$SCRATCH/p.c" >"$SCRATCH/out" 2>&1
 	ok $? "the compiler has ThreadSanitizer" "$SCRATCH/out" || finish
 	"$SCRATCH/p" 2>/dev/null && return
 	skip "hardware: ThreadSanitizer does not run on this kernel"

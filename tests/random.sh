@@ -25,7 +25,7 @@ compile() {
 	flags+=" $word"
 	# Not the sanitizers' flags: the program is only traced.
 	# shellcheck disable=SC2086
-	"$randprog" "$1" >"$3.c" && "$2" -std=gnu11 -D_GNU_SOURCE -w -Itests/programs $flags \
+	"$randprog" "$1" >"$3.c" && $2 -std=gnu11 -D_GNU_SOURCE -w -Itests/programs $flags \
 		-o "$3" "$3.c" -lpthread
 }
 

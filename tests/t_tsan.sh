@@ -8,7 +8,6 @@
 
 flags=(-std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I. -Iinclude
 	-O1 -g -fsanitize=thread)
-cc=${CC:-cc}
 mkdir -p "$SCRATCH/o"
 need_tsan
 
@@ -16,13 +15,13 @@ need_tsan
 sources=(capture/{event,describe,record}/*.c include/{common,perfdata}/*.c)
 printf '%s\n' "${sources[@]}" | xargs -P 2 -I '{}' sh -c '
 	out=$1; shift
-	exec "$@" -c -o "$out/$(basename {} .c).o" {}' sh "$SCRATCH/o" "$cc" "${flags[@]}" \
+	exec "$@" -c -o "$out/$(basename {} .c).o" {}' sh "$SCRATCH/o" "${cc_words[@]}" "${flags[@]}" \
 	>"$SCRATCH/out" 2>&1
 ok $? "it is compiled with ThreadSanitizer" "$SCRATCH/out" || finish
 ar rcs "$SCRATCH/lib.a" "$SCRATCH"/o/*.o
 
 tsan() { # NAME TEXT
-	"$cc" "${flags[@]}" -o "$SCRATCH/$1" "tests/unit/$1.c" "$SCRATCH/lib.a" -lelf -lpthread \
+	"${cc_words[@]}" "${flags[@]}" -o "$SCRATCH/$1" "tests/unit/$1.c" "$SCRATCH/lib.a" -lelf -lpthread \
 		>"$SCRATCH/out" 2>&1
 	ok $? "$1 is built with ThreadSanitizer" "$SCRATCH/out" || return
 	TSAN_OPTIONS=exitcode=66 timeout 500 "$SCRATCH/$1" >"$SCRATCH/out" 2>&1

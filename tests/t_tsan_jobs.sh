@@ -6,7 +6,6 @@
 . "$(dirname "$0")/lib.sh"
 need_emulation
 
-cc=${CC:-cc}
 tsan=$SCRATCH/tsan
 need_tsan
 
