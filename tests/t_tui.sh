@@ -84,7 +84,10 @@ that "as many instructions as count" "$screen" grep -q "^done, $n insns" "$scree
 keys b
 shows 'function \(ns\)' "b: by time"
 is "$(functions)" "$(hot 20 --by time)" "functions by time: the numbers of hot"
-keys b b b s
+keys b
+shows 'function \(branches\)' "b: by branches, for there are no cycles"
+is "$(functions)" "$(hot 20 --by branches)" "functions by branches: the numbers of hot"
+keys b s
 shows '\*total%.*\(instructions\)' "s: by total"
 is "$(functions | awk '{ print $3 }')" "$(functions | awk '{ print $3 }' | sort -rn)" "ordered by total"
 keys s s s
@@ -147,6 +150,31 @@ shows "^# $name in " "a: the function's instructions"
 sed -n "3,$(($(wc -l <"$SCRATCH/want") + 2))p" "$screen" | sed 's/ *$//' >"$SCRATCH/got"
 sed 's/ *$//' "$SCRATCH/want" | cut -c1-180 | diff - "$SCRATCH/got" >"$SCRATCH/diff"
 ok $? "$(wc -l <"$SCRATCH/want") lines are those of annotate" "$SCRATCH/diff"
+
+keys Home / 'call 0x' Enter
+n=$(sed -n 's/^ *[0-9]* .* call 0x[0-9a-f]* <\([^>]*\)>.*/\1/p' "$SCRATCH/want" | head -n 1)
+that "it calls another one" "$SCRATCH/want" test -n "$n"
+keys Enter
+shows "^# $n in " "Enter: the function that is called"
+keys Escape
+shows "^# $name in " "Esc: back"
+
+# ---- mouse ----
+open_tui 80x24 "$data"
+shows '^done' "mouse"
+# mouse BUTTON COLUMN ROW: pressed and released (3), as a terminal sends it
+mouse() {
+	local button
+	for button in "$1" 3; do
+		keys -H 1b 5b 4d "$(printf %x $((button + 32)))" "$(printf %x $(($2 + 32)))" "$(printf %x $(($3 + 32)))"
+	done
+}
+mouse 0 5 6
+shows '^4 of ' "a click chooses a row"
+mouse 65 5 6
+shows '^7 of ' "the wheel"
+mouse 0 20 1
+shows 'call tree' "a click on a tab"
 
 # ---- threads ----
 open_tui 100x24 "$data"
@@ -212,7 +240,7 @@ keys / ev Enter
 shows 'ev\?\[31mil\?x\?y' "a foreign name: cleaned"
 
 # ---- how it ends ----
-for sig in INT TERM HUP; do
+for sig in INT TERM HUP SEGV; do
 	open_tui 80x24 "$data"
 	shows '^done' "$sig: runs"
 	if [ $sig = INT ]; then

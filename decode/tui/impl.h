@@ -217,6 +217,9 @@ struct open_nodes {
 
 int open_nodes_set(struct open_nodes *o, uint32_t node, bool open);
 
+/* The function that is shown under a name; NULL: none is. */
+const struct call_func *rows_named(struct model *m, const char *name, size_t len);
+
 struct tree_row {
 	uint32_t node, depth;
 	const struct call_func *func;	/* NULL: it is none */

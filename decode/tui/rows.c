@@ -159,6 +159,19 @@ int rows_functions(struct model *m, const struct rows_query *q,
 	return 0;
 }
 
+const struct call_func *rows_named(struct model *m, const char *name, size_t len)
+{
+	size_t n = m->tree.calls ? calls_n_funcs(m->tree.calls) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct call_func *f = calls_func(m->tree.calls, (uint32_t)i);
+
+		if (f->name && strlen(f->name) == len && !memcmp(f->name, name, len))
+			return f;
+	}
+	return NULL;
+}
+
 /* ---- the call tree ---- */
 
 static bool open_nodes_has(const struct open_nodes *o, uint32_t node)

@@ -69,7 +69,7 @@ static void on_broken(int sig, siginfo_t *info, void *context)
 		if (before_broken[i].sa_flags & SA_SIGINFO)
 			before_broken[i].sa_sigaction(sig, info, context);
 	}
-	/* back to the same instruction, or for abort() to its second try */
+	raise(sig);	/* it waits until this returns, to where it came from */
 }
 
 static void add_restore(const char *capability)

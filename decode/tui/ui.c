@@ -290,10 +290,24 @@ static void click(struct ui *ui, bool twice)
 		views[ui->view]->key(ui, SCREEN_ENTER);
 }
 
+/* Not every trace has times, or cycles. */
+static bool has_amount(struct ui *ui, enum calltree_by by)
+{
+	const struct calltree *t = &ui->model.tree.tree;
+	bool has;
+
+	model_lock(&ui->model);
+	has = by == CALLTREE_BY_INSNS || (t->n && calltree_get(&t->nodes[0].total, by));
+	model_unlock(&ui->model);
+	return has;
+}
+
 /* The cycle of what own and total are of. */
 static void next_amount(struct ui *ui)
 {
-	ui->query.by = (ui->query.by + 1) % (CALLTREE_BY_BRANCHES + 1);
+	do {
+		ui->query.by = (ui->query.by + 1) % (CALLTREE_BY_BRANCHES + 1);
+	} while (!has_amount(ui, ui->query.by));
 	ui_say(ui, "by %s%s", ui_unit(ui),
 	       ui->query.by == CALLTREE_BY_NS && ui->model.is_virtual ?
 		       ", of a virtual clock: software made this trace" : "");

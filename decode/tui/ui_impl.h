@@ -134,6 +134,8 @@ struct ui {
 	struct annotator annotator;
 	const struct call_func *annotated;	/* NULL: none */
 	bool is_annotated;	/* its text is there */
+	const struct call_func *callers[16];	/* from which Enter led on */
+	size_t n_callers;
 	/* text */
 	unsigned shift;
 	struct ui_text text[VIEW_N];

@@ -17,10 +17,57 @@ void ui_annotate(struct ui *ui, const struct call_func *func)
 			   "`auxdecode insn` shows what ran there");
 		return;
 	}
+	if (ui->view != VIEW_ANNOTATE)
+		ui->n_callers = 0;
 	ui->annotated = func;
 	ui->is_annotated = false;
 	ui_go(ui, VIEW_ANNOTATE);
 	ui->stale = true;
+}
+
+/* What a line calls, as annotate has it: "call 0x401126 <work>", and of an indirect
+ * call "# to work 5, ...". NULL: nothing that ran. */
+static const struct call_func *target(struct ui *ui, const char *line)
+{
+	const char *from = strstr(line, " <"), *end = strstr(line, "  # ");
+	const struct call_func *f = NULL;
+	size_t len;
+
+	if (!end)
+		end = line + strlen(line);
+	if (from && from < end && end[-1] == '>') {
+		from += 2;
+		len = (size_t)(end - 1 - from);
+	} else if (!strncmp(end, "  # to ", 7)) {
+		from = end + 7;
+		len = strcspn(from, ",");
+		while (len && from[len - 1] != ' ')
+			len--;
+		len -= len > 0;
+	} else {
+		return NULL;
+	}
+	model_lock(&ui->model);
+	f = rows_named(&ui->model, from, len);
+	model_unlock(&ui->model);
+	return f;
+}
+
+static void follow(struct ui *ui)
+{
+	const struct ui_text *t = &ui->text[VIEW_ANNOTATE];
+	const struct ui_list *l = &ui->list[VIEW_ANNOTATE];
+	const struct call_func *f = l->at < t->n ? target(ui, t->lines[l->at]) : NULL;
+
+	if (!f || !f->raw) {
+		ui_say(ui, "Enter on a call of a function that ran goes there");
+		return;
+	}
+	if (ui->n_callers == sizeof(ui->callers) / sizeof(ui->callers[0]))
+		memmove(ui->callers, ui->callers + 1,
+			--ui->n_callers * sizeof(ui->callers[0]));
+	ui->callers[ui->n_callers++] = ui->annotated;
+	ui_annotate(ui, f);
 }
 
 static void put_waiting(struct ui *ui, struct outbuf *out)
@@ -104,11 +151,23 @@ static int refresh(struct ui *ui)
 
 static bool key(struct ui *ui, int k)
 {
-	if (k == 'H') {
+	if (ui_text_key(ui, k))
+		return true;
+	switch (k) {
+	case 'H':
 		go_to_hottest(ui);
 		return true;
+	case SCREEN_ENTER:
+		follow(ui);
+		return true;
+	case SCREEN_ESC:
+	case SCREEN_LEFT:
+		if (!ui->n_callers)
+			return false;
+		ui_annotate(ui, ui->callers[--ui->n_callers]);
+		return true;
 	}
-	return ui_text_key(ui, k);
+	return false;
 }
 
 const struct view_ops view_annotate = {

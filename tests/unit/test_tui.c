@@ -118,6 +118,31 @@ static void test_lanes(void)
 	lane_rows_fini(&rows);
 }
 
+/* Instructions of a function: annotate's text. */
+static void test_annotator(void)
+{
+	struct outbuf *out = outbuf_new(-1);
+	const struct call_func *f;
+	struct annotator a = { .started = false };
+
+	model_lock(&m);
+	f = rows_named(&m, "work", 4);
+	ok(f && !rows_named(&m, "wor", 3), "a function by its name");
+	model_unlock(&m);
+	if (!out || !f || !f->raw || annotator_start(&a, &config))
+		exit(1);
+	while (annotator_is_busy(&a))
+		usleep(1000);
+	ok(!a.error && !annotator_text(&a, f->raw, f->dso, out), "its text");
+	outbuf_put(out, "", 1);
+	ok(strstr(out->buf, "# work in ") && strstr(out->buf, "entered 6 times, 30 "),
+	   "6 calls, 30 instructions");
+	ok(annotator_text(&a, "nothing", f->dso, out) == 1 &&
+	   annotator_text(&a, f->raw, "/elsewhere", out) == 1, "what did not run");
+	annotator_end(&a);
+	outbuf_free(out);
+}
+
 /* Two lanes by hand: the axis grows by a factor of a million. */
 static void test_axis(void)
 {
@@ -179,6 +204,7 @@ int main(void)
 	test_functions();
 	test_tree();
 	test_lanes();
+	test_annotator();
 	text = gaps();
 	ok(!strncmp(text, "0 gaps", 6), "no gaps");
 	free(text);
