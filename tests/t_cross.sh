@@ -27,7 +27,7 @@ for f in auxcap auxdecode auxkit-qemu.so libauxdecode.so libauxdecode.a; do
 	that "$f is of arm64" "$SCRATCH/elf" grep -q 'Machine:.*AArch64' "$SCRATCH/elf"
 done
 that "built with every library but libipt, which only x86 has" "$SCRATCH/make" \
-	grep -q '^have: ELF DW CAPSTONE OPENCSD JSON LZMA Z SQLITE DEBUGINFOD ZSTD IBERTY$' "$SCRATCH/make"
+	grep -q '^have: ELF DW CAPSTONE OPENCSD JSON NCURSES LZMA Z SQLITE DEBUGINFOD ZSTD IBERTY$' "$SCRATCH/make"
 
 # The programs of arm64 as commands of this machine.
 mkdir "$SCRATCH/bin"
