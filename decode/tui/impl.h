@@ -20,7 +20,9 @@
 
 /* ---- lanes.c: what each thread did over time ---- */
 
-#define LANE_BUCKETS 2048
+/* Of one lane, at most; of many lanes, less. */
+#define LANE_BUCKETS 32768
+#define LANE_LEAST 2048
 
 /* What a thread did in a stretch of time: parts of the axis. */
 enum lane_what {
@@ -50,8 +52,8 @@ struct lane {
 
 /*
  * One axis for all: ns, or where the trace has no time, instructions that all
- * threads ran. A bucket is as wide as it takes for LANE_BUCKETS of them to reach
- * from the first place to the last.
+ * threads ran. A bucket is as wide as it takes for so many of them as there may be
+ * to reach from the first place to the last.
  */
 struct lanes {
 	struct lane **v;

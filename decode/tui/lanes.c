@@ -11,6 +11,7 @@
 #include "decode/tui/impl.h"
 
 #define MAX_LANES 1000
+#define ALL_BUCKETS (2u << 20)	/* of all lanes */
 #define MIN_WIDTH 64
 
 void lanes_fini(struct lanes *l)
@@ -74,6 +75,14 @@ static int reach(struct lane *lane, uint32_t i)
 	return 0;
 }
 
+/* How many buckets a lane may have: many of few lanes, to look at closely. */
+static uint64_t max_buckets(const struct lanes *l)
+{
+	uint64_t n = l->n ? ALL_BUCKETS / l->n : LANE_BUCKETS;
+
+	return n > LANE_BUCKETS ? LANE_BUCKETS : n < LANE_LEAST ? LANE_LEAST : n;
+}
+
 /* The axis has both places then. */
 static void extend(struct lanes *l, uint64_t from, uint64_t to)
 {
@@ -83,7 +92,7 @@ static void extend(struct lanes *l, uint64_t from, uint64_t to)
 	}
 	if (to > l->to)
 		l->to = to;
-	while (l->to >= l->from && (l->to - l->from) / l->width >= LANE_BUCKETS) {
+	while (l->to >= l->from && (l->to - l->from) / l->width >= max_buckets(l)) {
 		for (size_t i = 0; i < l->n; i++)
 			halve(l->v[i]);
 		l->width *= 2;
@@ -188,7 +197,9 @@ struct lane_bucket lane_sum(const struct lanes *l, const struct lane *lane,
 			    uint64_t from, uint64_t to)
 {
 	struct lane_bucket sum = { .func = CALLTREE_ROOT };
+	double part[LANE_N_WHATS] = { 0 }, insns = 0;	/* of very many */
 	uint64_t i, start, end, has;
+	float share;
 
 	if (from < l->from)
 		from = l->from;
@@ -202,8 +213,16 @@ struct lane_bucket lane_sum(const struct lanes *l, const struct lane *lane,
 			break;
 		start = start < from ? from : start;
 		end = end > to ? to : end;
-		if (start < end)
-			join(&sum, &lane->v[i], (float)(end - start) / (float)has);
+		if (start >= end)
+			continue;
+		share = (float)(end - start) / (float)has;
+		for (unsigned k = 0; k < LANE_N_WHATS; k++)
+			part[k] += lane->v[i].part[k] * share;
+		insns += lane->v[i].insns * share;
+		vote(&sum, lane->v[i].func, lane->v[i].votes * share);
 	}
+	for (unsigned k = 0; k < LANE_N_WHATS; k++)
+		sum.part[k] = (float)part[k];
+	sum.insns = (float)insns;
 	return sum;
 }
