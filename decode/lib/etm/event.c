@@ -269,11 +269,13 @@ static void walk_to(struct etm *d, uint64_t from, struct etm_deferred *a)
 	etm_continue_at(d, ip);
 }
 
-/* The walk missed the address of the exception. */
+/* The walk missed the address of the exception: what ran may have called. */
 static void push_overrun(struct etm *d, const struct etm_deferred *a)
 {
 	bool known = d->out.code_missing && d->missing_ip == a->ip;
 
+	etm_invalidate_returns(d, a->ip, a->desync ? AUX_GAP_DESYNC :
+						     AUX_GAP_NO_CODE);
 	if (!a->desync && !known) {
 		etm_push_no_code(d, a->ip);
 		return;
