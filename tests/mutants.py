@@ -77,6 +77,11 @@ COMMANDS = [
     ("coverage afl", "result", "coverage --to afl -o {o} {f}"),
     ("summary", "text", "summary {f}"),
     ("diff", "text", "diff {f} {g}"),
+    ("count json", "json", "count --json -o {o} {f}"),
+    ("hot json", "json", "hot --json -o {o} {f}"),
+    ("latency json", "json", "latency --json -o {o} main {f}"),
+    ("summary json", "json", "summary --json {f}"),
+    ("info json", "json", "info --json {f}"),
     ("raw", "text", "raw {f}"),
     ("info", "text", "info {f}"),
     ("dump", "text", "dump {f}"),
@@ -88,7 +93,7 @@ COMMANDS = [
     ("verify", "text", "verify {f}"),
 ]
 # Their verdict is on standard output, with the reason of a status of 3.
-VERDICT = {"info", "summary", "diff"}
+VERDICT = {"info", "summary", "diff", "info json", "summary json"}
 NO_CODE = {"raw", "info", "dump", "cut", "merge", "repair"}
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")

@@ -107,3 +107,51 @@ void advice_code(struct codeview *cv, const struct space *space, uint64_t ip,
 	else
 		snprintf(buf, len, "%s%s", c.text, fix_code(&c));
 }
+
+/* table */
+static const struct advice_next nexts[] = {
+	{ "summary", "tui FILE", "look around in it, on this terminal" },
+	{ "summary", "calls FILE", "who called whom, when, how long" },
+	{ "summary", "hot FILE", "functions, blocks, edges that ran most" },
+	{ "summary", "report -o report.html FILE", "all of it in a browser" },
+	{ "summary", "flame --svg -o flame.svg FILE", "a flame graph" },
+	{ "summary", "latency FUNCTION FILE", "how long its calls took" },
+	{ "summary", "insn --last 1ms FILE",
+	  "every instruction, at the end" },
+	{ "summary", "diff FILE OTHER", "what another run did differently" },
+	{ "summary", "info FILE", "streams, losses, how it was made" },
+	{ "count", "hot FILE", "which functions ran most" },
+	{ "count", "insn FILE", "the instructions that were counted" },
+	{ "count", "diff FILE OTHER", "what another run did differently" },
+	{ "hot", "annotate FUNCTION FILE",
+	  "its source and instructions, each with its count" },
+	{ "hot", "latency FUNCTION FILE", "how long its calls took" },
+	{ "hot", "flame --svg -o flame.svg FILE", "who called them" },
+	{ "latency", "find FUNCTION --longer TIME FILE",
+	  "all of its calls that took longer" },
+	{ "latency", "calls --symbol FUNCTION FILE", "what its calls called" },
+	{ "find", "latency FUNCTION FILE", "how long its calls took" },
+	{ "find", "calls --symbol FUNCTION FILE", "what its calls called" },
+	{ "coverage", "annotate FUNCTION FILE",
+	  "which lines and branches of it ran" },
+	{ "coverage", "coverage --to lcov -o app.info FILE", "for genhtml" },
+	{ "info", "summary FILE", "what ran, and what is missing" },
+	{ "info", "dump FILE", "the records, one by one" },
+	{ "verify", "raw FILE", "the packets around a difference" },
+	{ "verify", "info FILE", "streams, losses, how it was made" },
+	{ "diff", "insn FILE", "every instruction of the first one" },
+	{ "diff", "hot FILE", "what ran most in the first one" },
+};
+
+/* Only commands that this build has. */
+const struct advice_next *advice_next(const char *command, size_t i)
+{
+	for (size_t k = 0; k < sizeof(nexts) / sizeof(nexts[0]); k++) {
+		char name[16] = "";
+
+		sscanf(nexts[k].words, "%15s", name);
+		if (!strcmp(nexts[k].of, command) && cmd_find(name) && !i--)
+			return &nexts[k];
+	}
+	return NULL;
+}

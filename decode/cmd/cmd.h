@@ -78,6 +78,7 @@ struct cmd_output {
 	enum cmd_color { CMD_COLOR_AUTO, CMD_COLOR_ALWAYS, CMD_COLOR_NEVER } color;
 	bool colour;		/* what that comes to here */
 	bool no_pager;
+	bool json;		/* --json */
 	int progress;		/* 1 on, 0 off, -1: when stderr is a terminal */
 };
 
@@ -114,7 +115,7 @@ extern const struct cmd_group cmd_group_tid, cmd_group_who, cmd_group_cpu, cmd_g
 	cmd_group_part, cmd_group_stream, cmd_group_snapshot, cmd_group_symbol,
 	cmd_group_names, cmd_group_code, cmd_group_import, cmd_group_chunk_size, cmd_group_jobs,
 	cmd_group_memory,
-	cmd_group_progress, cmd_group_input, cmd_group_output;
+	cmd_group_progress, cmd_group_json, cmd_group_input, cmd_group_output;
 
 /* "A,B" as --time has it; what is left out stays as it is. 0, or
  * -AUX_E_INVAL. */

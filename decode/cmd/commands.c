@@ -29,25 +29,31 @@
 static const struct cmd_group *const flow_groups[] = {
 	&cmd_group_tid, &cmd_group_who, &cmd_group_cpu, FLOW_PART, &cmd_group_symbol,
 	&cmd_group_names, FLOW_CODE, FLOW_WORK, NULL,
+}, *const sum_groups[] = {	/* what sums up has --json */
+	&cmd_group_tid, &cmd_group_who, &cmd_group_cpu, FLOW_PART, &cmd_group_symbol,
+	&cmd_group_names, FLOW_CODE, &cmd_group_json, FLOW_WORK, NULL,
 }, *const profile_groups[] = {	/* is of whole files: no --symbol */
 	&cmd_group_tid, &cmd_group_who, &cmd_group_cpu, FLOW_PART, FLOW_CODE,
 	FLOW_WORK, NULL,
 }, *const summary_groups[] = {
 	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, &cmd_group_names,
-	&cmd_group_code, FLOW_WORK, NULL,
+	&cmd_group_code, &cmd_group_json, FLOW_WORK, NULL,
 }, *const tui_groups[] = {
 	&cmd_group_tid, &cmd_group_who, &cmd_group_cpu, FLOW_PART, &cmd_group_names,
 	FLOW_CODE, &cmd_group_jobs, &cmd_group_memory, &cmd_group_chunk_size,
 	&cmd_group_input, &cmd_group_output, NULL,
 }, *const diff_groups[] = {	/* has a --tid of its own */
-	&cmd_group_cpu, FLOW_PART, &cmd_group_names, &cmd_group_code, FLOW_WORK,
-	NULL,
+	&cmd_group_cpu, FLOW_PART, &cmd_group_names, &cmd_group_code,
+	&cmd_group_json, FLOW_WORK, NULL,
 }, *const raw_groups[] = {
 	&cmd_group_tid, &cmd_group_cpu, &cmd_group_stream, &cmd_group_snapshot,
 	&cmd_group_import, &cmd_group_memory, &cmd_group_input,
 	&cmd_group_output, NULL,
 }, *const file_groups[] = {
 	&cmd_group_import, &cmd_group_memory, &cmd_group_input,
+	&cmd_group_output, NULL,
+}, *const info_groups[] = {
+	&cmd_group_import, &cmd_group_json, &cmd_group_memory, &cmd_group_input,
 	&cmd_group_output, NULL,
 }, *const bundle_groups[] = {
 	FLOW_CODE, &cmd_group_memory, &cmd_group_progress, &cmd_group_input,
@@ -60,12 +66,14 @@ static const struct cmd_group *const flow_groups[] = {
 }, *const repair_groups[] = {
 	&cmd_group_input, &cmd_group_output, NULL,
 }, *const verify_groups[] = {
-	&cmd_group_stream, &cmd_group_snapshot, FLOW_CODE,
+	&cmd_group_stream, &cmd_group_snapshot, FLOW_CODE, &cmd_group_json,
 	&cmd_group_memory, &cmd_group_chunk_size, &cmd_group_progress, &cmd_group_input,
 	&cmd_group_output, NULL,
 };
 
 #define FLOW(SINK) .sink = &sink_##SINK, .groups = flow_groups, .run = cmd_flow
+#define FLOW_SUM(SINK) \
+	.sink = &sink_##SINK, .groups = sum_groups, .run = cmd_flow
 
 /* table */
 static const struct command commands[] = {
@@ -81,7 +89,7 @@ static const struct command commands[] = {
 			  "only branches from and to main" } } },
 	{ .name = "count",
 	  .help = "instructions per thread and stream, with a hash",
-	  FLOW(count), .paged = true,
+	  FLOW_SUM(count), .paged = true,
 	  .examples = { { "count perf.data",
 			  "did two runs do the same? compare the hashes" } } },
 	{ .name = "calls",
@@ -96,20 +104,20 @@ static const struct command commands[] = {
 			{ "flame perf.data",
 			  "folded stacks, for other tools" } } },
 	{ .name = "hot", .help = "functions, blocks or edges, by what ran in them",
-	  FLOW(hot), .paged = true,
+	  FLOW_SUM(hot), .paged = true,
 	  .examples = { { "hot -n 20 perf.data",
 			  "the 20 functions that ran most" },
 			{ "hot --edges perf.data",
 			  "the branches taken most" } } },
 	{ .name = "latency",
 	  .help = "how long calls of a function took: histogram, slowest",
-	  FLOW(latency), .paged = true, .named = true,
+	  FLOW_SUM(latency), .paged = true, .named = true,
 	  .operands = "FUNCTION FILE",
 	  .examples = { { "latency handle_request perf.data",
 			  "how long its calls took" } } },
 	{ .name = "find",
 	  .help = "calls of a function: longer than, called from, ...",
-	  FLOW(find_calls), .paged = true, .streamed = true, .named = true,
+	  FLOW_SUM(find_calls), .paged = true, .streamed = true, .named = true,
 	  .operands = "FUNCTION FILE",
 	  .examples = { { "find handle_request --longer 1ms perf.data",
 			  "the slow ones" } } },
@@ -132,7 +140,7 @@ static const struct command commands[] = {
 			  "for a compiler" } } },
 	{ .name = "coverage",
 	  .help = "lines, functions, blocks that ran, and how often",
-	  FLOW(coverage),
+	  FLOW_SUM(coverage),
 	  .examples = { { "coverage --module app perf.data",
 			  "lines of one program that ran" },
 			{ "coverage --to lcov -o app.info perf.data",
@@ -171,7 +179,7 @@ static const struct command commands[] = {
 	  .examples = { { "raw --stream 0 -n 100 perf.data",
 			  "the first 100 packets of a stream" } } },
 	{ .name = "info", .help = "what is in the file: events, streams, containers, losses",
-	  .groups = file_groups, .paged = true, .run = cmd_info,
+	  .groups = info_groups, .paged = true, .run = cmd_info,
 	  .examples = { { "info perf.data", "streams, snapshots, losses" } } },
 	{ .name = "dump", .help = "all records, and the packets of AUX data",
 	  .own = &cmd_dump_own, .groups = file_groups,

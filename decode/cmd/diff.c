@@ -4,6 +4,7 @@
  * each function ran more or less. Status 0: equal; 3: they differ, or flow is
  * missing.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "common/clean.h"
 #include "decode/callstack/names.h"
+#include "common/markup.h"
 #include "decode/cmd/impl.h"
 #include "common/term.h"
 #include "decode/compare/diff.h"
@@ -86,6 +88,9 @@ struct diff_run {
 	struct cmd_progress progress;
 	unsigned n_ticks;
 	bool lossy;
+	/* --json */
+	struct outbuf *pairs;	/* elements of an array; NULL: text alone */
+	uint64_t n_pairs;
 };
 
 /* diff uses the public interface, which has its own words for what is not
@@ -161,6 +166,83 @@ static int read_side(struct diff_run *r, unsigned side)
 	return cmd_error(path, &diag);
 }
 
+/* One side of a pair, or a thread that only one of them has. */
+static void put_side(struct outbuf *out, const char *side,
+		     const struct diff_thread *t)
+{
+	outbuf_printf(out, ",\"%s\":", side);
+	if (!t) {
+		outbuf_str(out, "null");
+		return;
+	}
+	outbuf_printf(out, "{\"tid\":%d", (int32_t)t->tid);
+	outbuf_json_text(out, "comm", t->comm);
+	outbuf_json_number(out, "instructions", t->hash.n);
+	outbuf_printf(out, ",\"hash\":\"%016llx\"",
+		      (unsigned long long)t->hash.value);
+	outbuf_json_number(out, "gaps", t->n_gaps);
+	outbuf_str(out, "}");
+}
+
+static void put_pair(struct diff_run *r, const struct diff_thread *a,
+		     uint64_t n_found)
+{
+	if (!r->pairs)
+		return;
+	outbuf_printf(r->pairs, "%s{\"differences\":%llu",
+		      r->n_pairs++ ? ",\n" : "\n",
+		      (unsigned long long)n_found);
+	put_side(r->pairs, "a", a);
+	put_side(r->pairs, "b", a->match);
+	outbuf_str(r->pairs, "}");
+}
+
+static void put_alone(struct diff_run *r, const struct diff_sum *s)
+{
+	for (size_t i = 0; r->pairs && i < s->n; i++) {
+		const struct diff_thread *t = s->threads[i];
+
+		if (t->match || !t->hash.n)
+			continue;
+		outbuf_str(r->pairs, r->n_pairs++ ? ",\n{\"differences\":null"
+						  : "\n{\"differences\":null");
+		put_side(r->pairs, "a", s->side ? NULL : t);
+		put_side(r->pairs, "b", s->side ? t : NULL);
+		outbuf_str(r->pairs, "}");
+	}
+}
+
+/* Functions that ran more, or less; all of them. */
+static int put_funcs(struct diff_run *r, struct outbuf *out)
+{
+	struct diff_func **v = diff_funcs_sort(&r->funcs);
+	bool first = true;
+
+	if (!v)
+		return -AUX_E_NOMEM;
+	outbuf_str(out, ",\n\"functions\":[");
+	for (size_t i = 0; i < r->funcs.n; i++) {
+		if (v[i]->insns[0] == v[i]->insns[1] &&
+		    v[i]->calls[0] == v[i]->calls[1])
+			continue;
+		outbuf_str(out, first ? "\n{\"function\":"
+				      : ",\n{\"function\":");
+		first = false;
+		outbuf_json(out, v[i]->name ? names_shown(r->print.names,
+							  v[i]->name)
+					    : "[no symbol]");
+		outbuf_json_text(out, "dso", v[i]->dso);
+		outbuf_json_number(out, "instructions_a", v[i]->insns[0]);
+		outbuf_json_number(out, "instructions_b", v[i]->insns[1]);
+		outbuf_json_number(out, "calls_a", v[i]->calls[0]);
+		outbuf_json_number(out, "calls_b", v[i]->calls[1]);
+		outbuf_str(out, "}");
+	}
+	outbuf_str(out, "]");
+	free(v);
+	return 0;
+}
+
 /* Prints one pair of threads. Equal hashes over as many instructions mean an
  * equal flow, so only a pair that differs is decoded again. 0, or an error with
  * diag. */
@@ -174,8 +256,10 @@ static int compare_pair(struct diff_run *r, struct diff_thread *a,
 	r->print.pair[1] = a->match;
 	diff_print_pair(&r->print);
 	if (a->hash.n == a->match->hash.n &&
-	    a->hash.value == a->match->hash.value)
+	    a->hash.value == a->match->hash.value) {
+		put_pair(r, a, 0);
 		return 0;
+	}
 	diff_side_init(&f.side[0], &r->code[0], a->tid);
 	diff_side_init(&f.side[1], &r->code[1], a->match->tid);
 	rc = diff_flow_run(&f, diag);
@@ -185,6 +269,7 @@ static int compare_pair(struct diff_run *r, struct diff_thread *a,
 		outbuf_printf(r->print.out, "%llu difference%s\n",
 			      (unsigned long long)f.n_found,
 			      f.n_found == 1 ? "" : "s");
+	put_pair(r, a, f.n_found);
 	return rc;
 }
 
@@ -198,6 +283,8 @@ static int compare_flows(struct diff_run *r, struct aux_diag *diag)
 	if (rc == 0 && r->config->tid[0] < 0) {
 		diff_print_alone(&r->print, &r->sum[0]);
 		diff_print_alone(&r->print, &r->sum[1]);
+		put_alone(r, &r->sum[0]);
+		put_alone(r, &r->sum[1]);
 	}
 	return rc;
 }
@@ -220,7 +307,7 @@ static int compare(struct diff_run *r, struct outbuf *out)
 	r->print.limit = r->config->limit;
 	r->print.equal = true;
 	r->print.gap_text = advice_gap;
-	r->print.colour = colour_get(r->o->output.colour);
+	r->print.colour = colour_get(r->o->output.colour && !r->pairs);
 	outbuf_str(out, r->print.colour->head);
 	outbuf_clean_printf(out, "A: %s\n", r->o->paths[0]);
 	outbuf_clean_printf(out, "B: %s", r->o->paths[1]);
@@ -239,6 +326,39 @@ static int compare(struct diff_run *r, struct outbuf *out)
 	if (rc < 0)
 		return cmd_failed(NULL, rc, &diag);
 	return r->print.equal && !r->lossy ? CMD_OK : CMD_GAPS;
+}
+
+/* The text of compare becomes a member, beside the same in numbers. */
+static int compare_json(struct diff_run *r, struct outbuf *out)
+{
+	struct outbuf *text = outbuf_new(-1);
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	int status, rc = 0;
+
+	r->pairs = outbuf_new(-1);
+	if (!text || !r->pairs) {
+		outbuf_free(text);
+		return cmd_failed(NULL, -AUX_E_NOMEM, &diag);
+	}
+	status = compare(r, text);
+	json_begin(out, r->o, NULL);
+	outbuf_json_bool(out, "equal", r->print.equal);
+	outbuf_json_bool(out, "lossy", r->lossy);
+	if (wants(r, PART_FLOW)) {
+		outbuf_str(out, ",\n\"threads\":[");
+		outbuf_put(out, r->pairs->buf,
+			   (size_t)(r->pairs->p - r->pairs->buf));
+		outbuf_str(out, "]");
+	}
+	if (wants(r, PART_FUNCTIONS))
+		rc = put_funcs(r, out);
+	json_lines(out, "text", text);
+	json_end(out, r->o, status);
+	if (rc || outbuf_failed(text) || outbuf_failed(r->pairs))
+		outbuf_fail(out, ENOMEM);
+	outbuf_free(text);
+	outbuf_free(r->pairs);
+	return status;
 }
 
 /* Two passes over each file: a pipe can be read only once. */
@@ -269,7 +389,9 @@ int cmd_diff(const struct cmd_options *o)
 	if (status == CMD_OK)
 		status = cmd_out_open(&out, o);
 	if (status == CMD_OK)
-		status = cmd_out_close(&out, o, compare(&r, out.buf));
+		status = cmd_out_close(&out, o, o->output.json ?
+				       compare_json(&r, out.buf) :
+				       compare(&r, out.buf));
 	for (unsigned i = 0; i < 2; i++) {
 		diff_sum_fini(&r.sum[i]);
 		diff_code_fini(&r.code[i]);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/markup.h"
 #include "decode/callstack/names.h"
 #include "decode/cmd/impl.h"
 #include "decode/lib/code/code.h"
@@ -128,7 +129,7 @@ static int run_sink(struct watch *w, const struct sink_ops *ops,
 	if (err)
 		return err;
 	pass.needs = ops->needs_of ? ops->needs_of(config) : ops->needs;
-	if (!(ops->needs & SINK_OWN_FORMAT))
+	if (!(ops->needs & SINK_OWN_FORMAT) && !env->json)
 		print_source(env->out, s);
 	w->stats = stats;
 	w->started_ns = w->shown_ns = clock_ns();
@@ -167,6 +168,24 @@ static void list_symbols(const struct cmd_filter *f, char *text, size_t len)
 				       f->modules[i]);
 }
 
+/* The sink's members, and what is around them. A failure leaves those out, for
+ * they may end anywhere. */
+static void put_json(struct outbuf *out, const struct outbuf *members,
+		     const struct cmd_options *o, const struct session *s,
+		     const struct verdict *v, const struct session_stats *stats,
+		     int status, const struct aux_diag *diag)
+{
+	json_begin(out, o, session_reader(s));
+	if (diag->code)
+		outbuf_json_text(out, "error", diag->text);
+	else
+		outbuf_put(out, members->buf, (size_t)(members->p - members->buf));
+	if (status == CMD_FAILED && !diag->code)
+		outbuf_json_text(out, "error", "nothing to show");
+	json_verdict(out, v, s, stats);
+	json_end(out, o, status);
+}
+
 /* Decodes, flushes the output, prints warnings and the verdict; the exit
  * status. */
 static int run_output(const struct cmd_options *o, struct session *s,
@@ -175,7 +194,9 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	struct sink_host host = session_host(s);
 	struct verdict verdict = { .path = o->path, .names = names };
 	char asked[256];
-	const struct sink_env env = { .out = out,
+	struct outbuf *members = o->output.json ? outbuf_new(-1) : NULL;
+	const struct sink_env env = { .out = members ? members : out,
+				      .json = members,
 				      .host = &host,
 				      .report = &verdict.report,
 				      .path = o->path,
@@ -194,6 +215,8 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	struct session_stats stats = { 0 };
 	int err, status;
 
+	if (o->output.json && !members)
+		return cmd_failed(o->path, -AUX_E_NOMEM, &diag);
 	list_symbols(&o->filter, asked, sizeof(asked));
 	host.names = names;
 	host.explain = host_explain;
@@ -203,6 +226,7 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	/* the output first, so that a terminal shows the verdict below it */
 	if (outbuf_flush(out) == -AUX_E_IO) {
 		verdict_free(&verdict);
+		outbuf_free(members);
 		return CMD_FAILED; /* cmd_out_close says why */
 	}
 	print_notes(o, s);
@@ -210,6 +234,11 @@ static int run_output(const struct cmd_options *o, struct session *s,
 		status = cmd_failed(o->path, err, &diag);
 	else
 		status = verdict_print(&verdict, o, s, &stats);
+	if (members && outbuf_failed(members) && !outbuf_failed(out))
+		outbuf_fail(out, ENOMEM);
+	if (members)
+		put_json(out, members, o, s, &verdict, &stats, status, &diag);
+	outbuf_free(members);
 	verdict_free(&verdict);
 	return status;
 }

@@ -38,6 +38,14 @@ const char *advice_after(int why);
 /* The meaning of a gap's cause, and the fix where there is one. */
 const char *advice_gap(unsigned cause);
 
+/* Commands to go on with after one; NULL after the last. words has FILE in it,
+ * which stands for the path. */
+struct advice_next {
+	const char *of;		/* the command */
+	const char *words, *what;
+};
+const struct advice_next *advice_next(const char *command, size_t i);
+
 /* Why there is no code at ip, and how to supply it. buf is always
  * terminated. */
 void advice_code(struct codeview *cv, const struct space *space, uint64_t ip,
@@ -98,6 +106,43 @@ int cmd_names(struct names **names, const struct cmd_options *o,
  * --tid is not among them: diff has one for each recording. Strings belong to
  * o. */
 struct aux_decode_options cmd_api_options(const struct cmd_options *o);
+
+/* ---- json.c: what is around the numbers of a command with --json ---- */
+
+struct session_stats;
+struct verdict;
+
+/* Begins the object. What follows are members with a comma before them. r NULL:
+ * no clock is said. */
+void json_begin(struct outbuf *out, const struct cmd_options *o,
+		const struct aux_reader *r);
+void json_verdict(struct outbuf *out, const struct verdict *v,
+		  const struct session *s, const struct session_stats *stats);
+/* An element of the verdict's "gaps". */
+void json_gap(struct outbuf *out, bool *first, unsigned cause, uint64_t n);
+/* A member: the lines of a text, as it would be printed without --json. */
+void json_lines(struct outbuf *out, const char *key, const struct outbuf *text);
+/* The status, the commands to go on with, the end. */
+void json_end(struct outbuf *out, const struct cmd_options *o, int status);
+
+/* ---- info_json.c: the numbers of info ---- */
+
+struct info_json {
+	struct aux_reader *r;
+	const struct chunks *chunks;
+	const struct losses *losses;
+	const struct aux_ledger_entry *sum;	/* by cause */
+	uint32_t pmu_type;
+	uint64_t n_records, n_other;
+	const uint64_t *n_by_type, *n_by_flag;
+	uint32_t n_types;
+	uint64_t n_timed, time_min, time_max, lost_records, lost_samples,
+		n_throttled, n_unknown_sources;
+	unsigned n_bad;
+	bool bad_ledger, bad_sources, damaged, lossy;
+};
+
+void info_json_put(struct outbuf *out, const struct info_json *in);
 
 /* ---- verdict.c: what was lost or missing, printed once at the end ---- */
 

@@ -4,6 +4,7 @@
  * the AUX streams together; the last line is a verdict, and so is the exit
  * status.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ struct info {
 	unsigned n_bad;		/* feature sections cut off or damaged */
 	uint64_t n_unknown_sources;	/* trace ids that no metadata describes */
 	bool bad_sources;	/* the metadata of the sources cannot be read */
-	bool lossy;
+	bool lossy, damaged;
 	struct chunks chunks;
 };
 
@@ -1138,12 +1139,44 @@ static int run_info(struct info *in)
 	print_ledger(in);
 	print_features(in);
 	print_verdict(in, ret < 0);
+	in->damaged = ret < 0;
 	if (ret < 0) {
-		outbuf_flush(in->out);
+		if (!in->o->output.json)
+			outbuf_flush(in->out);
 		cmd_error(in->o->path, &damage);
 		return in->n_records ? CMD_GAPS : CMD_FAILED;
 	}
 	return in->lossy ? CMD_GAPS : CMD_OK;
+}
+
+static int info_json(struct info *in, struct outbuf *out)
+{
+	int status;
+
+	in->out = outbuf_new(-1);
+	if (!in->out)
+		return CMD_FAILED;
+	status = run_info(in);
+	json_begin(out, in->o, in->r);
+	info_json_put(out, &(struct info_json){
+		.r = in->r, .chunks = &in->chunks, .losses = &in->losses,
+		.sum = in->sum, .pmu_type = in->pmu_type,
+		.n_records = in->n_records, .n_by_type = in->n_by_type,
+		.n_types = N_TYPES, .n_other = in->n_other,
+		.n_by_flag = in->n_by_flag, .n_timed = in->n_timed,
+		.time_min = in->time_min, .time_max = in->time_max,
+		.lost_records = in->lost_records,
+		.lost_samples = in->lost_samples,
+		.n_throttled = in->n_throttled, .n_bad = in->n_bad,
+		.n_unknown_sources = in->n_unknown_sources,
+		.bad_ledger = in->bad_ledger, .bad_sources = in->bad_sources,
+		.damaged = in->damaged, .lossy = in->lossy });
+	json_lines(out, "text", in->out);
+	json_end(out, in->o, status);
+	if (outbuf_failed(in->out))
+		outbuf_fail(out, ENOMEM);
+	outbuf_free(in->out);
+	return status;
 }
 
 int cmd_info(const struct cmd_options *o)
@@ -1165,7 +1198,9 @@ int cmd_info(const struct cmd_options *o)
 	status = cmd_out_open(&out, o);
 	in->out = out.buf;
 	if (!status)
-		status = cmd_out_close(&out, o, run_info(in));
+		status = cmd_out_close(&out, o, o->output.json ?
+						info_json(in, out.buf) :
+						run_info(in));
 	chunks_fini(&in->chunks);
 	losses_fini(&in->losses);
 	aux_reader_close(in->r);

@@ -362,6 +362,11 @@ static const struct option_row code_rows[] = {
 	{ .name = "no-progress", .help = "show no progress",
 	  .parse = set_progress },
 	END,
+}, json_rows[] = {
+	{ .name = "json",
+	  .help = "as JSON: all numbers, losses, status, what to do next",
+	  OPTION_FLAG(OPTIONS, output.json) },
+	END,
 }, input_rows[] = {
 	{ .name = "input", .letter = 'i', .arg = "FILE",
 	  .help = "read FILE, as the word FILE (default perf.data)",
@@ -402,5 +407,6 @@ const struct cmd_group cmd_group_tid = { FILTERS, tid_rows },
 	cmd_group_jobs = { DECODING, jobs_rows },
 	cmd_group_memory = { DECODING, memory_rows },
 	cmd_group_progress = { "output", progress_rows },
+	cmd_group_json = { "output", json_rows },
 	cmd_group_input = { "output", input_rows },
 	cmd_group_output = { "output", output_rows };

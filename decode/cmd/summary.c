@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "common/clean.h"
+#include "common/markup.h"
 #include "decode/callstack/names.h"
 #include "decode/cmd/impl.h"
 #include "common/clock.h"
@@ -279,39 +280,115 @@ static void put_threads(struct start *s)
 			      "them\n", "", n - N_THREADS);
 }
 
-/* Commands to go on with; FILE is replaced by the path. table */
-static const struct {
-	const char *command, *words, *what;
-} next[] = {
-	{ "tui", "tui FILE", "look around in it, on this terminal" },
-	{ "calls", "calls FILE", "who called whom, when, how long" },
-	{ "hot", "hot FILE", "functions, blocks, edges that ran most" },
-	{ "report", "report -o report.html FILE", "all of it in a browser" },
-	{ "flame", "flame --svg -o flame.svg FILE", "a flame graph" },
-	{ "latency", "latency FUNCTION FILE", "how long its calls took" },
-	{ "insn", "insn --last 1ms FILE", "every instruction, at the end" },
-	{ "diff", "diff FILE OTHER", "what another run did differently" },
-	{ "info", "info FILE", "streams, losses, how it was made" },
-};
-
-/* Only commands that this build has; the path is printed as it was given. */
+/* FILE is replaced by the path. */
 static void put_next(struct start *s)
 {
+	const struct advice_next *next;
+
 	outbuf_printf(s->out, "\n%sto go on%s\n", s->colour->head,
 		      s->colour->end);
-	for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
-		const char *file = strstr(next[i].words, "FILE");
-		size_t len = strlen(next[i].words);
+	for (size_t i = 0; (next = advice_next("summary", i)); i++) {
+		const char *file = strstr(next->words, "FILE");
+		size_t len = strlen(next->words);
 
-		if (!cmd_find(next[i].command))
-			continue;
 		outbuf_printf(s->out, "  auxdecode %.*s",
-			      (int)(file - next[i].words), next[i].words);
+			      (int)(file - next->words), next->words);
 		outbuf_clean(s->out, s->o->path);
 		outbuf_printf(s->out, "%s%*s  %s# %s%s\n", file + 4,
 			      len < 30 ? (int)(30 - len) : 0, "",
-			      s->colour->dim, next[i].what, s->colour->end);
+			      s->colour->dim, next->what, s->colour->end);
 	}
+}
+
+/* ---- --json ---- */
+
+static void json_file(struct start *s)
+{
+	const struct aux_file_info *info =
+		aux_reader_info(aux_decode_reader(s->d));
+	const struct aux_decode_stats *st = &s->stats;
+	struct outbuf *out = s->out;
+
+	outbuf_printf(out, ",\n\"recording\":{\"bytes\":%" PRIu64, info->size);
+	outbuf_json_text(out, "made_by", info->cmdline);
+	outbuf_json_text(out, "host", info->hostname);
+	outbuf_json_text(out, "os_release", info->os_release);
+	outbuf_json_text(out, "cpu", info->cpu_desc);
+	outbuf_json_number(out, "first_ns", s->first_ns);
+	outbuf_json_number(out, "last_ns", s->last_ns);
+	outbuf_printf(out, "},\n\"trace\":{\"bytes\":%" PRIu64,
+		      st->aux_bytes);
+	outbuf_json_number(out, "streams", st->n_streams);
+	outbuf_json_number(out, "instructions", st->n_insns);
+	outbuf_json_number(out, "threads", s->sum.n);
+	outbuf_json_number(out, "payloads", s->sum.n_payloads);
+	outbuf_json_number(out, "bytes_decoded", st->aux_decoded);
+	outbuf_json_number(out, "bytes_wanted", st->aux_wanted);
+	outbuf_json_bool(out, "all_decoded", !s->cut);
+	outbuf_str(out, "}");
+}
+
+static void json_gaps(struct start *s)
+{
+	const struct aux_decode_stats *st = &s->stats;
+	bool first = true;
+	uint64_t n;
+
+	outbuf_str(s->out, ",\n\"verdict\":{\"gaps\":[");
+	for (unsigned i = 0; i < 32; i++) {
+		n = aux_decode_count_gaps(s->d, i);
+		if (n && aux_gap_is_loss(i))
+			json_gap(s->out, &first, i, n);
+	}
+	outbuf_str(s->out, "]");
+	outbuf_json_number(s->out, "lost_bytes", st->lost_bytes);
+	outbuf_json_bool(s->out, "complete", !st->lossy);
+	outbuf_str(s->out, "}");
+}
+
+static void json_functions(struct start *s)
+{
+	const struct summary_config *config = s->o->own;
+	struct diff_func **v = diff_funcs_sort(&s->funcs);
+	uint64_t limit = config->limit ? config->limit : N_FUNCS;
+	struct outbuf *out = s->out;
+
+	outbuf_str(out, ",\n\"functions\":[");
+	for (size_t i = 0; v && i < s->funcs.n && i < limit; i++) {
+		outbuf_str(out, i ? ",\n{\"function\":" : "\n{\"function\":");
+		outbuf_json(out, v[i]->name ? names_shown(s->names, v[i]->name)
+					    : "[no symbol]");
+		outbuf_json_text(out, "dso", v[i]->dso);
+		outbuf_json_number(out, "instructions", v[i]->insns[0]);
+		outbuf_printf(out, ",\"percent\":%.2f",
+			      percent(s, v[i]->insns[0]));
+		outbuf_json_number(out, "calls", v[i]->calls[0]);
+		outbuf_str(out, "}");
+	}
+	outbuf_printf(out, "],\"n_functions\":%zu", s->funcs.n);
+	if (!v)
+		outbuf_fail(out, ENOMEM);
+	free(v);
+}
+
+static void json_threads(struct start *s)
+{
+	struct diff_thread **v = s->sum.threads;
+	struct outbuf *out = s->out;
+
+	qsort(v, s->sum.n, sizeof(struct diff_thread *), compare_threads);
+	outbuf_str(out, ",\n\"threads\":[");
+	for (size_t i = 0; i < s->sum.n; i++) {
+		outbuf_printf(out, "%s{\"tid\":%d", i ? ",\n" : "\n",
+			      (int32_t)v[i]->tid);
+		outbuf_json_text(out, "comm", v[i]->comm);
+		outbuf_json_number(out, "instructions", v[i]->hash.n);
+		outbuf_printf(out, ",\"percent\":%.2f",
+			      percent(s, v[i]->hash.n));
+		outbuf_json_number(out, "gaps", v[i]->n_gaps);
+		outbuf_str(out, "}");
+	}
+	outbuf_str(out, "]");
 }
 
 /* summary has the shared --tid, which cmd_api_options leaves out. */
@@ -366,6 +443,28 @@ static int fail_empty(const struct start *s)
 	return CMD_FAILED;
 }
 
+static int status_of(const struct start *s)
+{
+	if (!s->stats.n_insns && !s->sum.n_payloads)
+		return fail_empty(s);
+	return s->stats.lossy ? CMD_GAPS : CMD_OK;
+}
+
+static int print_json(struct start *s)
+{
+	int status;
+
+	json_begin(s->out, s->o, aux_decode_reader(s->d));
+	json_file(s);
+	json_functions(s);
+	if (s->sum.n)
+		json_threads(s);
+	json_gaps(s);
+	status = status_of(s);
+	json_end(s->out, s->o, status);
+	return status;
+}
+
 /* Returns the status. */
 static int print(struct start *s)
 {
@@ -402,7 +501,8 @@ int cmd_summary(const struct cmd_options *o)
 		status = cmd_out_open(&out, o);
 	if (rc == 0 && status == CMD_OK) {
 		s.out = out.buf;
-		status = cmd_out_close(&out, o, print(&s));
+		status = cmd_out_close(&out, o, o->output.json ?
+						print_json(&s) : print(&s));
 	}
 	diff_sum_fini(&s.sum);
 	diff_code_fini(&s.code);

@@ -13,6 +13,7 @@
 
 #include "common/diag.h"
 
+#include "common/markup.h"
 #include "decode/cmd/impl.h"
 #include "decode/lib/session/session.h"
 #include "decode/compare/verify.h"
@@ -119,6 +120,32 @@ static void print_result(struct outbuf *out, const struct verify_result *r,
 	outbuf_str(out, "\n");
 }
 
+/* The same as members of an object. */
+static void put_result(struct outbuf *out, const struct verify_result *r)
+{
+	outbuf_json_number(out, "instructions", r->n_insns);
+	outbuf_json_number(out, "branches", r->n_branches);
+	outbuf_json_number(out, "events", r->n_events);
+	outbuf_json_number(out, "times", r->n_times);
+	outbuf_json_number(out, "times_exact", r->n_exact);
+	outbuf_json_number(out, "largest_difference_ns", r->max_ns);
+	outbuf_json_number(out, "largest_difference_ticks", r->max_ticks);
+	outbuf_json_number(out, "times_of_one", r->n_alone);
+	outbuf_json_number(out, "branches_left_open", r->n_vague);
+	outbuf_json_number(out, "events_moved", r->n_moved);
+	outbuf_json_number(out, "ends_hidden", r->n_hidden);
+	outbuf_json_number(out, "paths", r->n_paths);
+	outbuf_json_number(out, "chunks", r->n_chunks);
+	outbuf_json_number(out, "chunks_handed", r->n_handed);
+	if (r->n_handed)
+		outbuf_json_hex(out, "first_handed", r->first_handed);
+	outbuf_json_number(out, "chunks_given_up", r->n_given_up);
+	if (r->n_given_up)
+		outbuf_json_hex(out, "first_given_up", r->first_given_up);
+	outbuf_json_number(out, "differences", r->n_differences);
+	outbuf_str(out, "}");
+}
+
 static void add_result(struct verify_result *sum, const struct verify_result *r)
 {
 	sum->n_insns += r->n_insns;
@@ -201,9 +228,11 @@ static bool has_stream(const struct session *s, int64_t wanted)
 
 static int verify_all(const struct cmd_options *o, struct session *s,
 		      struct verify_config *config, struct progress *p,
-		      struct verify_result *sum, struct aux_diag *diag)
+		      struct verify_result *sum, struct outbuf *json,
+		      struct aux_diag *diag)
 {
 	const struct aux_decoder_ops *ops[2];
+	bool first = true;
 	const struct stream *st;
 	int rc;
 
@@ -216,6 +245,11 @@ static int verify_all(const struct cmd_options *o, struct session *s,
 				"`auxdecode info` lists them",
 				(long long)o->filter.stream);
 	rc = verify_decoders(s, config, ops, diag);
+	if (!rc && json) {
+		outbuf_json_text(json, "decoder", ops[0]->name);
+		outbuf_json_text(json, "reference", ops[1]->name);
+		outbuf_str(json, ",\n\"streams\":[");
+	}
 	for (size_t i = 0; !rc && (st = session_stream(s, i)); i++) {
 		struct verify_result r = { 0 };
 
@@ -229,6 +263,13 @@ static int verify_all(const struct cmd_options *o, struct session *s,
 		outbuf_printf(config->out, "stream %u (cpu %d, tid %d): ",
 			      st->idx, st->cpu, st->tid);
 		print_result(config->out, &r, ops);
+		if (json) {
+			outbuf_printf(json, "%s{\"stream\":%u,\"cpu\":%d,"
+				      "\"tid\":%d", first ? "\n" : ",\n",
+				      st->idx, st->cpu, st->tid);
+			first = false;
+			put_result(json, &r);
+		}
 		add_result(sum, &r);
 		if (outbuf_failed(config->out) ||
 		    (sum->n_differences && !config->all))
@@ -245,6 +286,41 @@ static int verify_all(const struct cmd_options *o, struct session *s,
 			      sum->n_differences ? "differ" : "agree");
 	print_result(config->out, sum, ops);
 	return 0;
+}
+
+static int status_of(const struct cmd_options *o, const struct session *s,
+		     const struct verify_result *sum, int rc,
+		     struct aux_diag *diag)
+{
+	if (rc < 0)
+		return cmd_failed(o->path, rc, diag);
+	if (verdict_cut(o->path, s) && !sum->n_differences)
+		return CMD_GAPS;
+	return sum->n_differences ? CMD_FAILED : CMD_OK;
+}
+
+/* streams: what verify_all wrote; its array is still open. */
+static void put_json(const struct cmd_options *o, struct session *s,
+		     struct outbuf *out, const struct outbuf *streams,
+		     const struct outbuf *text, const struct verify_result *sum,
+		     int status, const struct aux_diag *diag)
+{
+	json_begin(out, o, session_reader(s));
+	if (diag->code) {
+		outbuf_json_text(out, "error", diag->text);
+	} else {
+		outbuf_put(out, streams->buf,
+			   (size_t)(streams->p - streams->buf));
+		outbuf_str(out, "]");
+		outbuf_json_text(out, "result", is_of_one(sum)
+				 ? "not compared" : sum->n_differences
+				 ? "differ" : "agree");
+		outbuf_printf(out, ",\n\"total\":{\"all\":%s",
+			      o->filter.stream < 0 ? "true" : "false");
+		put_result(out, sum);
+	}
+	json_lines(out, "text", text);
+	json_end(out, o, status);
 }
 
 /* A difference is CMD_FAILED: verify is a test, for scripts. It is a result,
@@ -264,22 +340,31 @@ static int run(const struct cmd_options *o, struct session *s,
 					.progress = show_progress,
 					.progress_priv = &p };
 	struct verify_result sum = { 0 };
+	struct outbuf *json = o->output.json ? outbuf_new(-1) : NULL;
 	const struct stream *st;
 	int rc;
 
+	if (json)	/* the text becomes a member */
+		config.out = outbuf_new(-1);
+	if ((o->output.json && !json) || !config.out) {
+		outbuf_free(json);
+		return cmd_failed(o->path, -AUX_E_NOMEM, &diag);
+	}
 	clock_gettime(CLOCK_MONOTONIC, &p.since);
 	for (size_t i = 0; (st = session_stream(s, i)); i++)
 		p.total += st->n_bytes;
-	rc = verify_all(o, s, &config, &p, &sum, &diag);
-	if (rc < 0) {
+	rc = verify_all(o, s, &config, &p, &sum, json, &diag);
+	if (rc >= 0)
+		out->keep = true;
+	if (!json)
 		outbuf_flush(out->buf);
-		return cmd_failed(o->path, rc, &diag);
+	rc = status_of(o, s, &sum, rc, &diag);
+	if (json) {
+		put_json(o, s, out->buf, json, config.out, &sum, rc, &diag);
+		outbuf_free(config.out);
+		outbuf_free(json);
 	}
-	out->keep = true;
-	outbuf_flush(out->buf);
-	if (verdict_cut(o->path, s) && !sum.n_differences)
-		return CMD_GAPS;
-	return sum.n_differences ? CMD_FAILED : CMD_OK;
+	return rc;
 }
 
 int cmd_verify(const struct cmd_options *o)

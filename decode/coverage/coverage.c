@@ -46,6 +46,10 @@ int coverage_init(struct coverage *c, const struct sink_env *env)
 static int check_output(const struct sink_env *env, enum cover_format format,
 			struct aux_diag *diag)
 {
+	if (env->json && format != COVER_SUMMARY)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"--json is for the summary: --to has formats of "
+				"its own");
 	if (format == COVER_SANCOV && !env->out_path)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"--to sancov wants -o DIR: it writes a file "
@@ -252,6 +256,8 @@ static int print_lines(struct coverage *c, const struct cover_tally *t)
 		r->n_lines += l.lines[i].n != 0;
 	if (r->n_lines && c->config.format == COVER_LCOV)
 		cover_print_lcov(&l, c->env.out);
+	else if (r->n_lines && c->env.json)
+		cover_put_json(&l, c->env.host->names, c->env.out);
 	else if (r->n_lines)
 		cover_print_summary(&l, c->env.host->names, c->env.out);
 	cover_lines_fini(&l);

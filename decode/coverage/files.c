@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/clean.h"
+#include "common/markup.h"
 #include "common/array.h"
 #include "decode/callstack/names.h"
 #include "decode/coverage/impl.h"
@@ -337,5 +338,49 @@ uint64_t cover_print_summary(const struct cover_lines *l, struct names *names,
 			      names_shown(names, name_of(f)),
 			      l->files[f->file], f->line);
 	}
+	return n;
+}
+
+uint64_t cover_put_json(const struct cover_lines *l, struct names *names,
+			struct outbuf *out)
+{
+	struct part p = { 0 };
+	uint64_t n = 0;
+	bool first = true;
+
+	outbuf_str(out, ",\n\"sources\":[");
+	for (uint32_t i = 0; i < l->n_files; i++) {
+		next_part(l, i, &p);
+		if (!p.n_lines && !p.n_functions)
+			continue;
+		outbuf_str(out, first ? "\n{\"file\":" : ",\n{\"file\":");
+		first = false;
+		outbuf_json(out, l->files[i]);
+		outbuf_json_number(out, "lines", p.n_lines);
+		outbuf_json_number(out, "lines_hit", p.hit);
+		outbuf_json_number(out, "functions", p.n_functions);
+		outbuf_json_number(out, "functions_called", p.called);
+		outbuf_str(out, "}");
+		n += p.hit;
+	}
+	outbuf_str(out, "],\n\"functions\":[");
+	first = true;
+	for (size_t i = 0; i < l->n_functions; i++) {
+		const struct cover_function *f = &l->functions[i];
+
+		if (!f->n_hit)
+			continue;
+		outbuf_str(out, first ? "\n{\"function\":"
+				      : ",\n{\"function\":");
+		first = false;
+		outbuf_json(out, names_shown(names, name_of(f)));
+		outbuf_json_text(out, "file", l->files[f->file]);
+		outbuf_json_number(out, "line", f->line);
+		outbuf_json_number(out, "calls", f->n);
+		outbuf_json_number(out, "lines", f->n_lines);
+		outbuf_json_number(out, "lines_hit", f->n_hit);
+		outbuf_str(out, "}");
+	}
+	outbuf_str(out, "]");
 	return n;
 }

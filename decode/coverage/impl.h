@@ -345,6 +345,10 @@ int cover_lines_sort(struct cover_lines *l);
 uint64_t cover_print_lcov(const struct cover_lines *l, struct outbuf *out);
 uint64_t cover_print_summary(const struct cover_lines *l, struct names *names,
 			     struct outbuf *out);
+/* The same as members of an object, for --json; files of which nothing ran are
+ * among them. */
+uint64_t cover_put_json(const struct cover_lines *l, struct names *names,
+			struct outbuf *out);
 
 /* ---- formats.c: formats of fuzzers and binary tools ---- */
 

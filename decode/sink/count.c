@@ -35,6 +35,7 @@
 
 #include <aux/error.h>
 
+#include "common/markup.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "common/x86_insn.h"
@@ -259,6 +260,56 @@ static void print_tallies(const struct count_totals *all, struct outbuf *out,
 			print_tally(all, out, kind, t->v[i], sha);
 }
 
+static void put_tally(const struct count_totals *all, struct outbuf *out,
+		      const struct tally *t, bool with_sha)
+{
+	struct sha256 sha;
+	char text[65];
+
+	outbuf_json_number(out, "instructions", t->hash.n);
+	outbuf_printf(out, ",\"hash\":\"%016llx\"",
+		      (unsigned long long)t->hash.value);
+	outbuf_json_number(out, "branches", t->n_branches);
+	outbuf_json_number(out, "gaps", t->n_gaps);
+	outbuf_json_number(out, "payloads", t->n_payloads);
+	if (with_sha) {
+		sha = t->same_sha ? all->all.sha : t->sha;
+		sha256_final(&sha, text);
+		outbuf_json_text(out, "sha256", text);
+	}
+	outbuf_str(out, "}");
+}
+
+/* The same as print_tallies, as an array. */
+static void put_tallies(const struct count_totals *all, struct outbuf *out,
+			const char *kind, struct tallies *t, bool sha)
+{
+	bool first = true;
+
+	if (t->n)
+		qsort(t->v, t->n, sizeof(struct tally *), compare_ids);
+	outbuf_printf(out, ",\n\"%ss\":[", kind);
+	for (size_t i = 0; i < t->n; i++) {
+		if (!(t->v[i]->hash.n | t->v[i]->n_gaps |
+		      t->v[i]->n_payloads))
+			continue;
+		outbuf_printf(out, "%s{\"%s\":%d", first ? "\n" : ",\n", kind,
+			      (int32_t)t->v[i]->id);
+		first = false;
+		put_tally(all, out, t->v[i], sha);
+	}
+	outbuf_str(out, "]");
+}
+
+static void count_totals_json(struct count_totals *t, struct outbuf *out,
+			      bool sha)
+{
+	put_tallies(t, out, "thread", &t->threads, sha);
+	put_tallies(t, out, "stream", &t->streams, sha);
+	outbuf_printf(out, ",\n\"total\":{\"threads\":%zu", t->threads.n);
+	put_tally(t, out, &t->all, sha);
+}
+
 static void count_totals_print(struct count_totals *t, struct outbuf *out,
 			       bool sha)
 {
@@ -397,7 +448,8 @@ static int add_range_filtered(struct count *c, const struct flow_ctx *ctx,
 	if (err) {
 		c->env.report->n_mismatches++;
 		c->run.n_gaps++;
-		print_mismatch(c->env.out, c->env.host, ctx, ev, err);
+		if (!c->env.json)
+			print_mismatch(c->env.out, c->env.host, ctx, ev, err);
 		return 0;
 	}
 	h = r->user;
@@ -953,7 +1005,8 @@ static int report_mismatch(void *priv, const struct flow_ctx *ctx,
 {
 	struct count *c = priv;
 
-	print_mismatch(c->env.out, c->env.host, ctx, ev, err);
+	if (!c->env.json)
+		print_mismatch(c->env.out, c->env.host, ctx, ev, err);
 	return 0;
 }
 
@@ -1037,7 +1090,10 @@ static int finish_count(void *sink, struct aux_diag *diag)
 
 	(void)diag;
 	count_flush(c);
-	count_totals_print(&c->totals, c->env.out, c->config.sha256);
+	if (c->env.json)
+		count_totals_json(&c->totals, c->env.out, c->config.sha256);
+	else
+		count_totals_print(&c->totals, c->env.out, c->config.sha256);
 	return 0;
 }
 

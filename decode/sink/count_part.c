@@ -298,8 +298,9 @@ static void join_mismatches(struct count *c, struct partial *p, uint32_t stint)
 			break;
 		report->n_mismatches++;
 		report->n_insns += m->ev.n;
-		print_mismatch(c->env.out, c->env.host, &m->ctx, &m->ev,
-			       m->err);
+		if (!c->env.json)
+			print_mismatch(c->env.out, c->env.host, &m->ctx,
+				       &m->ev, m->err);
 	}
 }
 

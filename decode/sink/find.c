@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/clean.h"
+#include "common/markup.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "decode/sink/columns.h"
@@ -308,6 +309,44 @@ static void put_for_people(struct find *s, const struct found *c)
 	outbuf_str(out, "\n");
 }
 
+/* All fields, whatever -F has. */
+static void put_json(struct find *s, const struct found *c)
+{
+	struct call_count own = call_minus(*c->took, c->f->children);
+	const struct sink_host *host = s->env.host;
+	const char *comm = host->comm ? host->comm(host->priv, c->t->tid,
+						   c->f->at.ns) : NULL;
+	struct outbuf *out = s->env.out;
+	bool timed = c->f->at.ns;
+	char name[512];
+
+	call_func_name(c->f->func, name, sizeof(name));
+	outbuf_str(out, s->started ? ",\n{\"function\":" : "\n{\"function\":");
+	s->started = true;
+	outbuf_json(out, name);
+	outbuf_json_text(out, "dso", c->f->func->dso);
+	if (c->up)
+		call_func_name(c->up->func, name, sizeof(name));
+	outbuf_json_text(out, "caller", c->up ? name : NULL);
+	outbuf_printf(out, ",\"pid\":%d,\"tid\":%d", (int)c->t->pid,
+		      (int)c->t->tid);
+	outbuf_json_text(out, "comm", comm && *comm ? comm : NULL);
+	outbuf_json_number(out, "time_ns", c->f->at.ns);
+	outbuf_json_number(out, "ns", timed ? c->took->ns : 0);
+	outbuf_json_number(out, "self_ns", timed ? call_self_ns(&own) : 0);
+	outbuf_json_number(out, "off_cpu_ns", timed ? own.off_ns : 0);
+	outbuf_json_number(out, "untraced_ns", timed ? own.untraced_ns : 0);
+	outbuf_json_number(out, "lost_ns", timed ? own.lost_ns : 0);
+	outbuf_json_number(out, "instructions", c->took->insns);
+	outbuf_json_number(out, "cycles", c->took->cycles);
+	outbuf_json_text(out, "end", end_text(c->end));
+	outbuf_json_text(out, "state", state_text(c->fault));
+	if (timed)
+		find_json_see(out, c->f->at.ns, c->t->now.ns, c->t->tid,
+			      s->env.path);
+	outbuf_str(out, "}");
+}
+
 static void put_fields(struct find *s, const struct found *c)
 {
 	for (unsigned i = 0; i < s->n_fields; i++) {
@@ -349,7 +388,9 @@ static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 	s->n_found++;
 	if (s->config.just_count)
 		return 0;
-	if (s->n_fields)
+	if (s->env.json)
+		put_json(s, &c);
+	else if (s->n_fields)
 		put_fields(s, &c);
 	else
 		put_for_people(s, &c);
@@ -399,7 +440,11 @@ static int finish_find(void *sink, struct aux_diag *diag)
 		snprintf(s->env.report->note, sizeof(s->env.report->note),
 			 "%llu calls ended before the trace counted cycles, "
 			 "and are not shown", (unsigned long long)s->n_uncounted);
-	if (s->config.just_count)
+	if (s->env.json) {
+		outbuf_str(s->env.out, "]");
+		outbuf_json_number(s->env.out, "n_calls", s->n_calls);
+		outbuf_json_number(s->env.out, "n_found", s->n_found);
+	} else if (s->config.just_count)
 		outbuf_printf(s->env.out, "%llu\n",
 			      (unsigned long long)s->n_found);
 	s->env.report->n_lines = s->n_found;
@@ -496,7 +541,13 @@ static int open_find(void **sink, const struct sink_env *env,
 		return -AUX_E_NOMEM;
 	s->env = *env;
 	s->config = *config;
-	err = open_parts(s, diag);
+	if (env->json && config->fields)
+		err = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			       "--json has all fields: leave -F out");
+	else
+		err = open_parts(s, diag);
+	if (!err && env->json)
+		outbuf_str(env->out, ",\n\"calls\":[");
 	if (err)
 		close_find(s);
 	else

@@ -104,4 +104,8 @@ void find_watch_hint(struct find_watch *w, char *hint, size_t len);
 void find_put_range(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
 		    uint32_t tid, const char *path);
 
+/* ,"command":"auxdecode calls ...": the same as a member of an object. */
+void find_json_see(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
+		   uint32_t tid, const char *path);
+
 #endif

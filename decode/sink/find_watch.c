@@ -4,11 +4,12 @@
  * are measured in, and which calls can be trusted. See find.h.
  */
 #include <inttypes.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clean.h"
+#include "common/markup.h"
 #include "common/diag.h"
 #include "common/options.h"
 #include "common/outbuf.h"
@@ -87,27 +88,6 @@ char *find_amount_text(char *out, enum find_by by, uint64_t v)
 	return out;
 }
 
-/* In quotes where a shell would take it apart, and cleaned, so that the command
- * can be pasted. */
-static void put_word(struct outbuf *out, const char *s)
-{
-	const char *quote;
-
-	if (*s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz"
-			       "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-			       "0123456789_-+=.,:/@%")]) {
-		outbuf_str(out, s);
-		return;
-	}
-	outbuf_put(out, "'", 1);
-	for (; (quote = strchr(s, '\'')); s = quote + 1) {
-		outbuf_clean_n(out, s, (size_t)(quote - s));
-		outbuf_str(out, "'\\''");
-	}
-	outbuf_clean(out, s);
-	outbuf_put(out, "'", 1);
-}
-
 void find_put_range(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
 		    uint32_t tid, const char *path)
 {
@@ -121,7 +101,23 @@ void find_put_range(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
 	if (tid != UINT32_MAX)
 		outbuf_printf(out, " --tid %u", tid);
 	outbuf_put(out, " ", 1);
-	put_word(out, path ? path : "FILE");
+	outbuf_shell(out, path ? path : "FILE");
+}
+
+void find_json_see(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
+		   uint32_t tid, const char *path)
+{
+	struct outbuf *text = outbuf_new(-1);
+
+	if (!text) {
+		outbuf_fail(out, ENOMEM);
+		return;
+	}
+	outbuf_str(text, "auxdecode calls ");
+	find_put_range(text, from_ns, to_ns, tid, path);
+	outbuf_put(text, "", 1);
+	outbuf_json_text(out, "command", text->buf);
+	outbuf_free(text);
 }
 
 /*

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "common/clean.h"
+#include "common/markup.h"
 #include "common/outbuf.h"
+#include "decode/callstack/names.h"
 #include "decode/lib/elf/elf.h"
 #include "decode/sink/columns.h"
 #include "decode/sink/hot.h"
@@ -33,6 +35,8 @@ static void mismatch(void *priv, const struct hot_item *it, int err)
 				.tid = UINT32_MAX };
 
 	h->env.report->n_mismatches += it->count;
+	if (h->env.json)
+		return;
 	print_mismatch(h->env.out, h->env.host, &ctx, &it->range, err);
 }
 
@@ -57,6 +61,35 @@ static void put_name(struct hot *h, const struct space *space, uint64_t ip)
 	outbuf_printf(out, ":%u", line.line);
 }
 
+/* The same as members; prefix: "from_", "to_", or none. */
+static void json_name(struct hot *h, const char *prefix,
+		      const struct space *space, uint64_t ip)
+{
+	const struct sink_host *host = h->env.host;
+	struct outbuf *out = h->env.out;
+	struct source_line line = { 0 };
+	struct symbol sym;
+
+	find_symbol(host, space, ip, &sym);
+	if (!host->line || host->line(host->priv, space, ip, &line))
+		line = (struct source_line){ 0 };
+	outbuf_printf(out, ",\"%sfunction\":", prefix);
+	if (sym.name)
+		outbuf_json(out, names_shown(host->names, sym.name));
+	else
+		outbuf_str(out, "null");
+	if (sym.name)
+		outbuf_printf(out, ",\"%soffset\":%llu", prefix,
+			      (unsigned long long)(ip - sym.start));
+	outbuf_printf(out, ",\"%sdso\":", prefix);
+	outbuf_json(out, sym.dso ? sym.dso : "-");
+	if (!line.file)
+		return;
+	outbuf_printf(out, ",\"%sfile\":", prefix);
+	outbuf_json(out, line.file);
+	outbuf_printf(out, ",\"%sline\":%u", prefix, line.line);
+}
+
 static double percent(uint64_t n, uint64_t of)
 {
 	return of ? 100.0 * (double)n / (double)of : 0;
@@ -74,10 +107,38 @@ static void put_block(struct hot *h, const struct hot_block *b, uint64_t total)
 	outbuf_str(h->env.out, "\n");
 }
 
+static void json_block(struct hot *h, const struct hot_block *b, uint64_t total,
+		       bool first)
+{
+	struct outbuf *out = h->env.out;
+
+	outbuf_printf(out, "%s{\"instructions\":%llu,\"percent\":%.2f",
+		      first ? "\n" : ",\n",
+		      (unsigned long long)(b->count * b->n),
+		      percent(b->count * b->n, total));
+	outbuf_json_number(out, "executions", b->count);
+	outbuf_json_number(out, "length", b->n);
+	outbuf_json_hex(out, "first", b->first);
+	outbuf_json_hex(out, "last", b->last);
+	json_name(h, "", b->space, b->first);
+	outbuf_str(out, "}");
+}
+
+/* What comes before the rows, and after them. */
+static void begin_rows(struct hot *h, const char *what, const char *heading)
+{
+	if (h->env.json)
+		outbuf_printf(h->env.out, ",\n\"%s\":[", what);
+	else
+		outbuf_str(h->env.out, heading);
+}
+
 /* "# 25 of 310 blocks": what is not shown is said. */
 static void put_rest(struct hot *h, size_t shown, size_t n, const char *what)
 {
-	if (shown < n)
+	if (h->env.json)
+		outbuf_printf(h->env.out, "],\"n_%s\":%zu", what, n);
+	else if (shown < n)
 		outbuf_printf(h->env.out,
 			      "# %zu of %zu %s; -n shows more\n", shown, n,
 			      what);
@@ -90,7 +151,7 @@ static void print_blocks(struct hot *h, const struct hot_block *v, size_t n,
 	struct sink_report *report = h->env.report;
 	size_t shown = 0, n_kept = 0;
 
-	outbuf_str(h->env.out,
+	begin_rows(h, "blocks",
 		   "#         insns      %     executions  insns "
 		   "first          last           function dso source\n");
 	for (size_t i = 0; i < n; i++) {
@@ -102,7 +163,10 @@ static void print_blocks(struct hot *h, const struct hot_block *v, size_t n,
 		report->n_lines++;
 		if (n_kept++ >= max_rows(h))
 			continue;
-		put_block(h, &v[i], total);
+		if (h->env.json)
+			json_block(h, &v[i], total, !shown);
+		else
+			put_block(h, &v[i], total);
 		shown++;
 	}
 	put_rest(h, shown, n_kept, "blocks");
@@ -247,6 +311,29 @@ static void put_edge(struct hot *h, const struct edge_row *r,
 	outbuf_str(out, "\n");
 }
 
+static void json_edge(struct hot *h, const struct edge_row *r,
+		      const struct hot_code *code, bool first)
+{
+	struct outbuf *out = h->env.out;
+	uint64_t ran = r->from ? hot_code_count(code, r->from) : 0;
+
+	outbuf_printf(out, "%s{\"count\":%llu", first ? "\n" : ",\n",
+		      (unsigned long long)r->e.count);
+	if (ran && r->e.kind < EDGE_ASYNC)
+		outbuf_printf(out, ",\"percent\":%.2f",
+			      percent(r->e.count, ran));
+	outbuf_json_text(out, "kind", edge_name(r->e.kind));
+	if (r->e.from.known) {
+		outbuf_json_hex(out, "from", r->e.from.ip);
+		json_name(h, "from_", r->e.from.space, r->e.from.ip);
+	}
+	if (r->e.to.known) {
+		outbuf_json_hex(out, "to", r->e.to.ip);
+		json_name(h, "to_", r->e.to.space, r->e.to.ip);
+	}
+	outbuf_str(out, "}");
+}
+
 /* With --symbol: one end is in it. */
 static bool edge_wanted(struct hot *h, const struct hot_edge *e)
 {
@@ -262,7 +349,7 @@ static void print_edges(struct hot *h, const struct edge_row *v, size_t n,
 {
 	size_t shown = 0, n_kept = 0;
 
-	outbuf_str(h->env.out, "#        count  share kind    from           "
+	begin_rows(h, "edges", "#        count  share kind    from           "
 				  "to             names\n");
 	for (size_t i = 0; i < n; i++) {
 		if (!edge_wanted(h, &v[i].e)) {
@@ -272,7 +359,10 @@ static void print_edges(struct hot *h, const struct edge_row *v, size_t n,
 		h->env.report->n_lines++;
 		if (n_kept++ >= max_rows(h))
 			continue;
-		put_edge(h, &v[i], code);
+		if (h->env.json)
+			json_edge(h, &v[i], code, !shown);
+		else
+			put_edge(h, &v[i], code);
 		shown++;
 	}
 	put_rest(h, shown, n_kept, "edges");
@@ -396,6 +486,26 @@ static void put_func(struct hot *h, const struct func_row *r, uint64_t all,
 	outbuf_str(out, "\n");
 }
 
+static void json_func(struct hot *h, const struct func_row *r, uint64_t all,
+		      bool first)
+{
+	struct outbuf *out = h->env.out;
+
+	outbuf_str(out, first ? "\n{\"function\":" : ",\n{\"function\":");
+	outbuf_json(out, r->name);
+	outbuf_json_text(out, "dso", r->dso);
+	outbuf_json_number(out, "own", r->own);
+	outbuf_printf(out, ",\"own_percent\":%.2f", percent(r->own, all));
+	outbuf_json_number(out, "total", r->total);
+	outbuf_printf(out, ",\"total_percent\":%.2f", percent(r->total, all));
+	outbuf_json_number(out, "calls", r->f.calls);
+	outbuf_json_number(out, "instructions", r->f.own.insns);
+	outbuf_json_number(out, "branches", r->f.own.branches);
+	outbuf_json_number(out, "cycles", r->f.own.cycles);
+	outbuf_json_number(out, "ns", r->f.own.ns);
+	outbuf_str(out, "}");
+}
+
 /* A function without a name is shown by its address (call_func_name). */
 static void fill_func(struct func_row *r, const struct hot_funcs *hf,
 		     const struct calltree_func *f,
@@ -438,11 +548,17 @@ static size_t make_func_rows(struct hot *h, const struct calltree_func *f,
 }
 
 /* Nothing when there is neither time nor cycles. */
-static void put_other(struct hot *h, const char *what,
+static void put_other(struct hot *h, const char *key, const char *what,
 		      const struct call_count *c)
 {
 	struct outbuf *out = h->env.out;
 
+	if (h->env.json) {
+		outbuf_printf(out, ",\"%s\":{\"ns\":%llu,\"cycles\":%llu}",
+			      key, (unsigned long long)c->ns,
+			      (unsigned long long)c->cycles);
+		return;
+	}
 	if (!c->ns && !c->cycles)
 		return;
 	outbuf_printf(out, "# %s:", what);
@@ -471,17 +587,22 @@ static void put_others(struct hot *h)
 
 		*to = call_plus(*to, t->nodes[i].own);
 	}
-	if (all.cycles)
+	if (h->env.json)
+		outbuf_printf(h->env.out, ",\n\"all_functions\":"
+			      "{\"instructions\":%llu,\"cycles\":%llu}",
+			      (unsigned long long)all.insns,
+			      (unsigned long long)all.cycles);
+	else if (all.cycles)
 		outbuf_printf(h->env.out,
 			      "# all functions: %llu instructions in %llu "
 			      "cycles, IPC %.2f\n",
 			      (unsigned long long)all.insns,
 			      (unsigned long long)all.cycles,
 			      (double)all.insns / (double)all.cycles);
-	put_other(h, "lost in gaps", &gap);
-	put_other(h, "not traced", &off);
-	put_other(h, "off CPU", &off_cpu);
-	put_other(h, "in no function yet", &none);
+	put_other(h, "lost", "lost in gaps", &gap);
+	put_other(h, "not_traced", "not traced", &off);
+	put_other(h, "off_cpu", "off CPU", &off_cpu);
+	put_other(h, "in_no_function", "in no function yet", &none);
 }
 
 static void put_funcs(struct hot *h, struct func_row **v, size_t n)
@@ -492,6 +613,16 @@ static void put_funcs(struct hot *h, struct func_row **v, size_t n)
 	bool ipc = t->nodes[0].total.cycles;
 	struct outbuf *out = h->env.out;
 
+	if (h->env.json) {
+		outbuf_json_text(out, "by", flame_unit(h->funcs->by));
+		outbuf_str(out, ",\n\"functions\":[");
+		for (size_t i = 0; i < n && i < max; i++)
+			json_func(h, v[i], all, !i);
+		put_rest(h, 0, n, "functions");
+		put_others(h);
+		h->env.report->n_lines += n;
+		return;
+	}
 	outbuf_printf(out,
 		      "# by %s\n#          own      %%          total      %%"
 		      "        calls     per call%s function dso\n",

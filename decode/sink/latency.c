@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 
 #include "common/clean.h"
+#include "common/markup.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "decode/callstack/calltimes.h"
@@ -525,6 +526,135 @@ static void put_slow(struct latency *l, unsigned rank, const struct slow *s)
 	outbuf_str(out, "\n");
 }
 
+/* ---- --json ---- */
+
+static void json_names(struct latency *l)
+{
+	struct calls *c = find_watch_calls(l->watch);
+	struct outbuf *out = l->env.out;
+	bool first = true;
+	char name[512];
+
+	outbuf_str(out, ",\n\"functions\":[");
+	for (size_t i = 0; i < calls_n_funcs(c); i++) {
+		const struct call_func *f = calls_func(c, (uint32_t)i);
+
+		if (!((uintptr_t)f->user & FIND_THIS))
+			continue;
+		call_func_name(f, name, sizeof(name));
+		outbuf_str(out, first ? "{\"function\":" : ",{\"function\":");
+		first = false;
+		outbuf_json(out, name);
+		outbuf_json_text(out, "dso", f->dso);
+		outbuf_str(out, "}");
+	}
+	outbuf_str(out, "]");
+}
+
+static void json_sums(struct latency *l)
+{
+	const struct call_count *n = &l->total;
+	struct outbuf *out = l->env.out;
+
+	outbuf_json_number(out, "calls", l->times.n);
+	outbuf_json_number(out, "total", find_amount(l->by, n));
+	outbuf_json_number(out, "self", own_amount(l->by, &l->own));
+	outbuf_json_number(out, "mean", l->times.sum / l->times.n);
+	outbuf_json_number(out, "min", l->times.min);
+	outbuf_json_number(out, "p50", calltimes_at(&l->times, 0.5));
+	outbuf_json_number(out, "p90", calltimes_at(&l->times, 0.9));
+	outbuf_json_number(out, "p99", calltimes_at(&l->times, 0.99));
+	outbuf_json_number(out, "p99.9", calltimes_at(&l->times, 0.999));
+	outbuf_json_number(out, "max", l->times.max);
+	outbuf_json_number(out, "on_cpu_ns", n->ns - n->off_ns);
+	outbuf_json_number(out, "off_cpu_ns", n->off_ns);
+	outbuf_json_number(out, "untraced_ns", n->untraced_ns);
+	outbuf_json_number(out, "lost_ns", n->lost_ns);
+	outbuf_json_number(out, "ended_by_tail_call", l->n_ends[CALL_END_TAIL]);
+	outbuf_json_number(out, "unwound", l->n_ends[CALL_END_UNWOUND]);
+}
+
+static void json_rows(struct latency *l)
+{
+	struct callrow rows[CALLROWS_SHOWN];
+	unsigned n = callrows_get(&l->rows, rows);
+	struct outbuf *out = l->env.out;
+	bool first = true;
+
+	outbuf_str(out, ",\n\"histogram\":[");
+	for (unsigned i = 0; i < n; i++) {
+		outbuf_printf(out, "%s{\"from\":%llu", i ? ",\n" : "\n",
+			      (unsigned long long)rows[i].from);
+		if (rows[i].to == UINT64_MAX)
+			outbuf_json_text(out, "to", NULL);
+		else
+			outbuf_json_number(out, "to", rows[i].to);
+		outbuf_json_number(out, "calls", rows[i].n);
+		outbuf_str(out, "}");
+	}
+	outbuf_str(out, "],\n\"left_out\":[");
+	for (unsigned i = 1; i < FIND_N_FAULTS; i++) {
+		if (!l->n_faults[i])
+			continue;
+		outbuf_str(out, first ? "{\"why\":" : ",\n{\"why\":");
+		first = false;
+		outbuf_json(out, find_fault_text(i));
+		outbuf_json_number(out, "calls", l->n_faults[i]);
+		outbuf_json_number(out, "longest", l->longest[i]);
+		outbuf_str(out, "}");
+	}
+	outbuf_str(out, "]");
+}
+
+static void json_slowest(struct latency *l)
+{
+	struct outbuf *out = l->env.out;
+
+	outbuf_str(out, ",\n\"slowest\":[");
+	for (uint32_t i = 0; i < l->slowest.n; i++) {
+		const struct slow *s = &l->slowest.v[i];
+		const struct slow_call *c = &l->slow[s->slot];
+
+		outbuf_printf(out, "%s{\"value\":%llu,\"tid\":%d",
+			      i ? ",\n" : "\n", (unsigned long long)s->value,
+			      (int32_t)c->tid);
+		outbuf_json_number(out, "from_ns", c->from_ns);
+		outbuf_json_number(out, "to_ns", c->to_ns);
+		if (c->from_ns)
+			find_json_see(out, c->from_ns, c->to_ns, c->tid,
+				      l->env.path);
+		outbuf_str(out, "}");
+	}
+	outbuf_str(out, "]");
+}
+
+static void put_json(struct latency *l)
+{
+	static const char *const units[] = { "ns", "instructions", "cycles" };
+
+	outbuf_json_text(l->env.out, "by", units[l->by]);
+	json_names(l);
+	json_sums(l);
+	json_rows(l);
+	json_slowest(l);
+}
+
+static void put_text(struct latency *l)
+{
+	struct outbuf *out = l->env.out;
+
+	outbuf_str(out, "latency of ");
+	put_names(l);
+	outbuf_str(out, "\n");
+	put_sums(l);
+	put_rows(l);
+	put_apart(l);
+	if (l->slowest.n)
+		outbuf_str(out, "\nslowest:\n");
+	for (uint32_t i = 0; i < l->slowest.n; i++)
+		put_slow(l, i + 1, &l->slowest.v[i]);
+}
+
 /* Why there is no whole call, for the table of an empty result. */
 static void report_drops(struct latency *l)
 {
@@ -544,7 +674,6 @@ static void report_drops(struct latency *l)
 static int finish_latency(void *sink, struct aux_diag *diag)
 {
 	struct latency *l = sink;
-	struct outbuf *out = l->env.out;
 	int rc = find_watch_finish(l->watch);
 
 	if (rc < 0)
@@ -556,19 +685,13 @@ static int finish_latency(void *sink, struct aux_diag *diag)
 		report_drops(l);
 		return 0;
 	}
-	outbuf_str(out, "latency of ");
-	put_names(l);
-	outbuf_str(out, "\n");
-	put_sums(l);
-	put_rows(l);
-	put_apart(l);
 	slowest_sort(&l->slowest);
-	if (l->slowest.n)
-		outbuf_str(out, "\nslowest:\n");
-	for (uint32_t i = 0; i < l->slowest.n; i++)
-		put_slow(l, i + 1, &l->slowest.v[i]);
+	if (l->env.json)
+		put_json(l);
+	else
+		put_text(l);
 	l->env.report->n_lines = l->times.n;
-	return outbuf_failed(out) ? -AUX_E_IO : 0;
+	return outbuf_failed(l->env.out) ? -AUX_E_IO : 0;
 }
 
 /* ---- the sink ---- */

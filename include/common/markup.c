@@ -75,3 +75,46 @@ void outbuf_html(struct outbuf *out, const char *s)
 {
 	put_text(out, s, escape_html);
 }
+
+void outbuf_json_text(struct outbuf *out, const char *key, const char *s)
+{
+	outbuf_printf(out, ",\"%s\":", key);
+	if (s)
+		outbuf_json(out, s);
+	else
+		outbuf_str(out, "null");
+}
+
+void outbuf_json_number(struct outbuf *out, const char *key, uint64_t v)
+{
+	outbuf_printf(out, ",\"%s\":%llu", key, (unsigned long long)v);
+}
+
+void outbuf_json_bool(struct outbuf *out, const char *key, bool v)
+{
+	outbuf_printf(out, ",\"%s\":%s", key, v ? "true" : "false");
+}
+
+void outbuf_json_hex(struct outbuf *out, const char *key, uint64_t v)
+{
+	outbuf_printf(out, ",\"%s\":\"0x%llx\"", key, (unsigned long long)v);
+}
+
+void outbuf_shell(struct outbuf *out, const char *s)
+{
+	const char *quote;
+
+	if (*s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz"
+			       "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			       "0123456789_-+=.,:/@%")]) {
+		outbuf_str(out, s);
+		return;
+	}
+	outbuf_put(out, "'", 1);
+	for (; (quote = strchr(s, '\'')); s = quote + 1) {
+		outbuf_clean_n(out, s, (size_t)(quote - s));
+		outbuf_str(out, "'\\''");
+	}
+	outbuf_clean(out, s);
+	outbuf_put(out, "'", 1);
+}

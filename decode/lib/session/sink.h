@@ -176,6 +176,8 @@ struct sink_env {
 	const char *symbol;	/* --symbol as text, NULL: all functions; what
 				 * fits is asked of host->names */
 	uint64_t time_from, time_to;	/* --time, ns; to: UINT64_MAX */
+	bool json;		/* members of an object, not text: each with a
+				 * comma before it, see cmd/json.c */
 };
 
 struct sink_ops {
