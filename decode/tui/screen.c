@@ -170,11 +170,16 @@ static void get_size(struct screen *s)
 int screen_open(struct screen *s, bool colour, struct aux_diag *diag)
 {
 	SCREEN *handle;
+	bool can;
 	int err;
 
 	setlocale(LC_CTYPE, "");
 	tcgetattr(STDIN_FILENO, &before_mode);
-	if (setupterm(NULL, STDOUT_FILENO, &err) == ERR || !can_address())
+	if (setupterm(NULL, STDOUT_FILENO, &err) == ERR)
+		return refuse(diag);
+	can = can_address();
+	del_curterm(cur_term);
+	if (!can)
 		return refuse(diag);
 	came = 0;
 	handle = newterm(NULL, stdout, stdin);

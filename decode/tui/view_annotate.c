@@ -23,6 +23,8 @@ void ui_annotate(struct ui *ui, const struct call_func *func)
 	ui->is_annotated = false;
 	ui_go(ui, VIEW_ANNOTATE);
 	ui->stale = true;
+	if (ui->query.who.one)
+		ui_say(ui, "here counts are of all threads together");
 }
 
 /* What a line calls, as annotate has it: "call 0x401126 <work>", and of an indirect
