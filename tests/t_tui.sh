@@ -159,6 +159,17 @@ shows "^# $n in " "Enter: the function that is called"
 keys Escape
 shows "^# $name in " "Esc: back"
 
+# ---- colour ----
+open_tui 80x24 "$data"
+shows '^done' "colour"
+T capture-pane -e -p >"$out"
+that "numbers and names have colours" "$out" grep -Eq $'\e\\[[0-9;]*33m.*\e\\[[0-9;]*36m' "$out"
+that "nothing is black, or has a background" "$out" not grep -Eq $'\e\\[([0-9;]*;)?(30|4[0-7])m' "$out"
+setup='NO_COLOR=1' open_tui 80x24 "$data"
+shows '^done' "NO_COLOR"
+T capture-pane -e -p >"$out"
+that "NO_COLOR: no colour" "$out" not grep -Eq $'\e\\[([0-9;]*;)?[34][0-7]m' "$out"
+
 # ---- mouse ----
 open_tui 80x24 "$data"
 shows '^done' "mouse"

@@ -109,22 +109,23 @@ static void give_signals(void)
 
 /* ---- the terminal ---- */
 
-static void begin_colour(bool colour)
-{
-	static const short pairs[LOOK_N] = {
-		[LOOK_NUMBER] = COLOR_YELLOW, [LOOK_NAME] = COLOR_CYAN,
-		[LOOK_BAD] = COLOR_RED, [LOOK_GOOD] = COLOR_GREEN,
-	};
+static const short colours[LOOK_N] = {	/* 0: the terminal's own */
+	[LOOK_NUMBER] = COLOR_YELLOW, [LOOK_NAME] = COLOR_CYAN,
+	[LOOK_BAD] = COLOR_RED, [LOOK_GOOD] = COLOR_GREEN,
+};
 
+static bool begin_colour(bool colour)
+{
 	if (!colour || !has_colors() || start_color() == ERR ||
 	    use_default_colors() == ERR)
-		return;
+		return false;
 	for (short i = 1; i < LOOK_N; i++)
-		if (pairs[i])
-			init_pair(i, pairs[i], -1);
+		if (colours[i])
+			init_pair(i, colours[i], -1);
+	return true;
 }
 
-static attr_t attribute(unsigned look)
+static attr_t attribute(const struct screen *s, unsigned look)
 {
 	static const attr_t plain[LOOK_N] = {
 		[LOOK_HEAD] = A_BOLD, [LOOK_DIM] = A_DIM, [LOOK_BAD] = A_BOLD,
@@ -135,7 +136,8 @@ static attr_t attribute(unsigned look)
 
 	if (look & LOOK_CHOSEN)
 		return a & ~A_DIM;
-	return a | (attr_t)COLOR_PAIR((short)i);
+	/* a pair that was not made is black on black */
+	return s->colour && colours[i] ? a | (attr_t)COLOR_PAIR((short)i) : a;
 }
 
 /* What a look around needs; "dumb" has none of it. */
@@ -197,7 +199,7 @@ int screen_open(struct screen *s, bool colour, struct aux_diag *diag)
 	curs_set(0);
 	mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
 	mouseinterval(0);
-	begin_colour(colour);
+	s->colour = begin_colour(colour);
 	get_size(s);
 	return 0;
 }
@@ -273,7 +275,7 @@ int screen_put(struct screen *s, int y, int x, int width, unsigned look,
 	}
 	for (; at < room && width; at++)
 		out[n++] = L' ';
-	attrset(attribute(look));
+	attrset(attribute(s, look));
 	mvaddnwstr(y, x, out, n);
 	attrset(A_NORMAL);
 	return at;

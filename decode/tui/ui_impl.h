@@ -55,6 +55,7 @@ struct screen {
 	uint64_t clicked_ns;
 	unsigned n_dead;	/* reads that brought nothing */
 	bool is_unicode;	/* of the locale */
+	bool colour;
 	bool open;
 };
 
