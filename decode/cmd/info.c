@@ -1151,11 +1151,12 @@ static int run_info(struct info *in)
 
 static int info_json(struct info *in, struct outbuf *out)
 {
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	int status;
 
 	in->out = outbuf_new(-1);
 	if (!in->out)
-		return CMD_FAILED;
+		return cmd_failed(in->o->path, -AUX_E_NOMEM, &diag);
 	status = run_info(in);
 	json_begin(out, in->o, in->r);
 	info_json_put(out, &(struct info_json){
