@@ -46,6 +46,17 @@ static void lose_code(struct opencsd *d, uint64_t ip, bool adrift,
 	d->lib.hold = true;
 }
 
+/* The flow went another way than the trace says: what ran may have called. */
+static void doubt_returns(struct opencsd *d, uint64_t ip, enum aux_gap_cause why)
+{
+	if (!d->src.in_order || !compresses_returns(d))
+		return;
+	d->missing.unsure = true;
+	d->missing.ip = ip;
+	d->missing.cause = (uint8_t)why;
+	d->missing.n_pushed = 0;
+}
+
 /* Keeps count of the addresses that were pushed since code was missing. pops:
  * the next range begins where the stack says. pushes: the last one ended with a
  * call. */
@@ -337,6 +348,7 @@ static void retract_walk(struct opencsd *d, uint64_t from)
 	    gap->gap.detail != OCSD_ERR_MEM_NACC || gap->gap.ip <= from)
 		return;
 	ip = gap->gap.ip;
+	doubt_returns(d, ip, AUX_GAP_NO_CODE);
 	if (!range || range->kind != AUX_FLOW_RANGE || d->out.next_ip != ip) {
 		if (d->out.missed_before)	/* this gap was emitted already */
 			d->q.tail--;
@@ -346,6 +358,7 @@ static void retract_walk(struct opencsd *d, uint64_t from)
 	ip = range->range.first;
 	d->out.last_known = false;
 	opencsd_push_gap(d, AUX_GAP_DESYNC, true, ip, OCSD_ERR_MEM_NACC);
+	doubt_returns(d, ip, AUX_GAP_DESYNC);
 }
 
 /*
@@ -357,15 +370,17 @@ static void find_contradiction(struct opencsd *d, uint64_t from)
 {
 	struct aux_flow *gap = event_of_packet(d, 1);
 	uint64_t ip = d->out.address;
+	enum aux_gap_cause why;
 	uint8_t insn[2];
 
 	if (!d->src.in_order || !d->out.addressed || ip <= from ||
 	    (gap && gap->kind == AUX_FLOW_GAP) ||
 	    (d->out.code_missing && d->out.missing_ip == ip))
 		return;
-	opencsd_push_gap(d, opencsd_copy_code(d, ip, 2, insn) < 2 ?
-			    AUX_GAP_NO_CODE : AUX_GAP_DESYNC,
-			 true, ip, OCSD_ERR_MEM_NACC);
+	why = opencsd_copy_code(d, ip, 2, insn) < 2 ? AUX_GAP_NO_CODE :
+						      AUX_GAP_DESYNC;
+	opencsd_push_gap(d, why, true, ip, OCSD_ERR_MEM_NACC);
+	doubt_returns(d, ip, why);
 }
 
 static void push_exception(struct opencsd *d, const ocsd_generic_trace_elem *e)
