@@ -16,7 +16,7 @@ record() { # NAME STATUS EVENT PROGRAM [OPTION...]
 }
 record threads 0 soft_pt/tsc,mtc,cyc/u threads
 record again 0 soft_pt/tsc,mtc,cyc/u threads
-record gaps 3 soft_pt/cyc,psb_period=0/u feature --inject-overflow 2
+record gaps 3 soft_pt/cyc,psb_period=0/u feature --inject-overflow 1
 record lines 0 soft_pt//u cover_flow
 
 # same COMMAND [WORD...]: both outputs, the same status, the same numbers
@@ -61,7 +61,7 @@ is "$(value '[(l["amount"], l["unit"]) for l in d["verdict"]["lost_at_capture"]]
 # What is found nowhere is an error, with a reason, in JSON too.
 "$auxdecode" latency --json nosuch "$j/threads.data" >"$j/json" 2>"$j/err"
 is "$? $(value '(d["status"], d["error"])')" "1 (1, 'nothing to show')" "nothing to show: status and reason"
-"$auxdecode" hot --json --by cycles "$BUILD/../fixtures/hello_emulate.data" >"$j/json" 2>"$j/err"
+"$auxdecode" hot --json --by cycles fixtures/hello_emulate.data >"$j/json" 2>"$j/err"
 is "$? $(value 'd["status"] == 0 or "error" in d')" "$(value 'd["status"]') True" "an error is a member"
 "$auxdecode" find --json -F time main "$j/threads.data" >"$j/out" 2>"$j/err"
 is $? 2 "find: --json and -F together are a mistake"

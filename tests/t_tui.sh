@@ -40,12 +40,17 @@ open_tui() {
 		"trap : INT; ${setup:-} $words 2>$(printf %q "$err"); rc=\$?; stty -a; echo status \$rc; exec sleep 1000"
 }
 look() { T capture-pane -p >"$screen"; }
-# shows PATTERN TEXT: it comes to stand on the screen
+# shows PATTERN TEXT: it comes to stand on the screen, which then stays as it is
 shows() {
 	local i
-	for ((i = 0; i < 400; i++)); do
+	for ((i = 0; i < 2400; i++)); do
 		look || break
 		if grep -Eq -- "$1" "$screen"; then
+			until cmp -s "$screen" "$screen.before"; do
+				cp "$screen" "$screen.before"
+				sleep 0.05
+				look || break
+			done
 			ok 0 "$2"
 			return
 		fi
@@ -228,7 +233,7 @@ is "$(sed -n '3,12p' "$screen" | awk '{ print $1, $2, $3, $4, $5, $6 }')" \
 	"wide: the numbers of hot"
 
 # ---- gaps ----
-"$auxcap" -q -e "soft_pt/${soft_step:+step,}psb_period=0/u" --inject-overflow 2 -o "$SCRATCH/gaps.data" \
+"$auxcap" -q -e "soft_pt/${soft_step:+step,}psb_period=0/u" --inject-overflow 1 -o "$SCRATCH/gaps.data" \
 	-- "$programs/threads" >/dev/null 2>&1
 "$auxdecode" count "$SCRATCH/gaps.data" >/dev/null 2>"$err.gaps"
 n=$(sed -n 's/^auxdecode: \([0-9]*\) gaps* in the flow.*/\1/p' "$err.gaps")
@@ -252,6 +257,8 @@ shows 'ev\?\[31mil\?x\?y' "a foreign name: cleaned"
 
 # ---- how it ends ----
 for sig in INT TERM HUP SEGV; do
+	# the sanitizers end it with a status of their own
+	[ $sig:${SAN:-} != SEGV:1 ] || continue
 	open_tui 80x24 "$data"
 	shows '^done' "$sig: runs"
 	if [ $sig = INT ]; then
