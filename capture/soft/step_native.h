@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process's code cache: what step_native.c runs and step_native_map.c makes.
+ * A process's code cache: what step_native_map.c makes, step_native.c runs, and
+ * step_native_read.c reads the records of.
  */
 #ifndef CAPTURE_SOFT_STEP_NATIVE_H
 #define CAPTURE_SOFT_STEP_NATIVE_H
@@ -77,4 +78,18 @@ struct step_native {
 /* Maps a cache into the process of a thread that stands at t->ip. False: it has
  * to be stepped. */
 bool step_native_open(struct step_thread *t);
+
+/* step_native_read.c. A thread's slots behind one of its two rings; of the thread, not
+ * checked. */
+struct native_slots *step_native_slots(const struct step_thread *t, unsigned half);
+/* Reads on at the beginning of the ring that the thread fills. */
+void step_native_begin_ring(struct step_thread *t);
+/* The ring that the thread does not fill, if it is full: at most so many records. */
+void step_native_read_full(struct step_thread *t, size_t max);
+/* The thread left u before instruction k; the block that is not complete is for the
+ * steps to go on with. */
+void step_native_report_prefix(struct step_thread *t, const struct native_unit *u,
+			       unsigned k);
+/* It left u at the end, by an indirect branch without a record. */
+void step_native_report_all(struct step_thread *t, const struct native_unit *u);
 #endif
