@@ -92,8 +92,8 @@ COMMANDS = [
     ("repair", "recording", "repair -o {o} {f}"),
     ("verify", "text", "verify {f}"),
 ]
-# Their verdict is on standard output, with the reason of a status of 3.
-VERDICT = {"info", "summary", "diff", "info json", "summary json"}
+# Their verdict is on standard output, with the reason of such a status.
+VERDICT = {("info", 3), ("summary", 3), ("diff", 3), ("info json", 3), ("summary json", 3), ("verify", 1)}
 NO_CODE = {"raw", "info", "dump", "cut", "merge", "repair"}
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -341,7 +341,7 @@ def status_fault(name, status, work):
         return f"{name}: killed by signal {-status}"
     if status not in (0, 1, 3):
         return f"{name}: status {status}: {err[-200:]!r}"
-    said = load(f"{work}/stdout") if status == 3 and name in VERDICT else err
+    said = err + (load(f"{work}/stdout") if (name, status) in VERDICT else b"")
     if status and not said.strip():
         return f"{name}: status {status}, and nothing on standard error"
     return None
