@@ -98,7 +98,8 @@ static bool has_stacks(const char *p, const char *end, bool all)
 /* sancov's addresses, which may have the bytes of lines. */
 static bool is_sancov(const char *head, size_t n)
 {
-	return n >= 8 && !memcmp(head + 1, "\xff\xff\xff\xff\xff\xbf\xc0", 7);
+	return n >= 8 && (*head == '2' || *head == 'd') &&	/* of 32 or 64 bits */
+	       !memcmp(head + 1, "\xff\xff\xff\xff\xff\xbf\xc0", 7);
 }
 
 static bool is_folded(const char *path, bool all)
