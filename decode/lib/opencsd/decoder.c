@@ -249,6 +249,7 @@ static void reset(struct opencsd *d, const struct aux_chunk *chunk)
 	d->code.walked = 0;
 	d->code.walked_off = false;
 	d->lib.waits = d->lib.eot = d->lib.bad_info = d->lib.misled = false;
+	d->lib.cancelled = false;
 	d->sync = (struct opencsd_sync){ 0 };
 	d->spec = (struct opencsd_speculation){ 0 };
 	d->ts = (struct opencsd_timestamps){ 0 };

@@ -47,8 +47,8 @@ void opencsd_fill_special(struct opencsd *d)
 }
 
 /* May it be the byte of an ETMv3 branch packet that says that the instruction before
- * an exception is canceled? Bit 5 of the exception's first byte, behind which there is
- * another one if it has bit 7; in the older encoding bit 7 of the fifth byte, with bit 6.
+ * an exception is canceled? Bit 5 of the exception's first byte, which another one
+ * follows if it has bit 7; in the older encoding bit 7 of the fifth byte, with bit 6.
  * IHI 0014 (ETMv1 to v3.5), branch packets. */
 static bool may_cancel(uint8_t byte)
 {
