@@ -248,7 +248,8 @@ static const struct aux_flow *given_up_at(const struct verify *v)
 {
 	const struct verify_side *b = &v->side[1];
 
-	if (is_limit(&v->side[0].head))
+	/* of one decoder in two modes, both have the same limits */
+	if (v->ops[0] == v->ops[1] || is_limit(&v->side[0].head))
 		return NULL;
 	for (unsigned i = 0; i < b->n_pending; i++)
 		if (is_limit(&b->pending[i]))
