@@ -1230,7 +1230,7 @@ bool step_wait(const struct step_thread *t, int *status)
 		st->ended = got;
 		st->end_status = *status;
 	}
-	return got == t->tid && !st->ended;
+	return got == t->tid && WIFSTOPPED(*status);
 }
 
 static void on_alarm(int sig)
