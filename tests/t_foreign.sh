@@ -134,7 +134,11 @@ all() { # STATUS NAME FILE: every command that prints text
 all 0 hostile "$data"
 run 0 info info "$data"
 run 0 dump dump "$data"
-[ -n "$(no_libipt)" ] || run 0 verify verify "$data"
+if [ -n "$(no_libipt)" ]; then
+	skip "$(no_libipt)" verify
+else
+	run 0 verify verify "$data"
+fi
 run 0 raw raw "$data"
 "$auxdecode" coverage --to lcov -o "$h/lcov" "$data" 2>"$SCRATCH/err"
 run 0 "merge of lcov" merge -o /dev/stdout "$h/lcov" "$h/lcov"

@@ -71,7 +71,11 @@ for case in hello_asm threads_few forkexec feature_few jit_once pipe ls; do
 	case $case in jit_once|pipe) code=other ;; esac
 	check "$case" $code
 	check "$case, two workers" $code -j2 --chunk-size 4096
-	[ -n "$(no_libipt)" ] || check "$case, libipt" $code -j1 --decoder libipt
+	if [ -n "$(no_libipt)" ]; then
+		skip "$(no_libipt)" "$case, libipt"
+	else
+		check "$case, libipt" $code -j1 --decoder libipt
+	fi
 done
 is "$(hot --blocks -j2 --chunk-size 1000 | sha256sum)" "$(hot --blocks -j1 | sha256sum)" "the same text with any number of workers"
 is "$(hot --edges -j2 --chunk-size 1000 | sha256sum)" "$(hot --edges -j1 | sha256sum)" "and of edges"

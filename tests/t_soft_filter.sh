@@ -64,8 +64,12 @@ read -r at size < <(place "$hello" work)
 for terms in '' step cyc noretcomp=0 psb_period=0,noretcomp=0 cyc,noretcomp=0,defer_tip; do
 	exact "$terms" 'filter work' "$hello" "$at" "$size" "$hello"
 done
-[ -n "$(no_libipt)" ] || that 'a second decoder sees the same' "$SCRATCH/verify" \
-	sh -c '"$0" verify "$1" >"$2" 2>&1' "$auxdecode" "$data" "$SCRATCH/verify"
+if [ -n "$(no_libipt)" ]; then
+	skip "$(no_libipt)" 'a second decoder sees the same'
+else
+	that 'a second decoder sees the same' "$SCRATCH/verify" \
+		sh -c '"$0" verify "$1" >"$2" 2>&1' "$auxdecode" "$data" "$SCRATCH/verify"
+fi
 exact '' 'filter *' "$hello" 0 0x10000 "$hello"
 # From the call in the loop to its dec; then the same in two parts that touch.
 exact '' 'filter 0x1007/0x7' "$hello" 0x1007 7 "$hello"
