@@ -135,9 +135,9 @@ for c in exitrace leaderexit execthread; do
 		timeout -k 5 120 "$auxcap" -e soft_pt/native/u -o "$data" -- \
 			"$hostile" "$c" "$SCRATCH" >/dev/null 2>"$err"
 		[ $? = 124 ] && bad+=" $i: hangs"
-		grep -q 'no branch explains' "$err" && bad+=" $i: $(tail -n 1 "$err")"
+		grep -qE '^auxcap: error:|no branch explains' "$err" && bad+=" $i: $(tail -n 1 "$err")"
 	done
-	is "$bad" "" "native $c: ends, and no step is without a branch"
+	is "$bad" "" "native $c: ends without an error, and no step is without a branch"
 done
 
 ### few descriptors

@@ -910,16 +910,12 @@ static int step_inside(struct step_thread *t, struct user_regs_struct *r,
  * is undone, and will fault again.
  */
 static bool settle(struct step_thread *t, struct user_regs_struct *r, int sig,
-		   int *status)
+		   const siginfo_t *si, int *status)
 {
-	int first = *status;
-	siginfo_t si = { 0 };
+	bool fault = sig && is_fault(sig, si), masked;
+	int first = *status, n, got = 0;
 	uint64_t mask;
-	bool fault, masked;
-	int n, got = 0;
 
-	ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si);
-	fault = sig && is_fault(sig, &si);
 	if (try_out(t, r, fault))
 		return true;
 	count(t, STEP_N_SETTLE);
@@ -940,7 +936,7 @@ static bool settle(struct step_thread *t, struct user_regs_struct *r, int sig,
 	if (masked)
 		ptrace(PTRACE_SETSIGMASK, t->tid, (void *)sizeof(mask), &mask);
 	if (sig)
-		ptrace(PTRACE_SETSIGINFO, t->tid, NULL, &si);
+		ptrace(PTRACE_SETSIGINFO, t->tid, NULL, si);
 	return !t->native.inside;
 }
 
@@ -1031,16 +1027,8 @@ static bool exit_trap(struct step_thread *t, struct user_regs_struct *r,
 	return false;
 }
 
-static bool is_int3(const struct step_thread *t)
-{
-	siginfo_t si;
-
-	return !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si) &&
-	       si.si_code == SI_KERNEL;
-}
-
-/* SIGTRAP of the INT3 where a ring is full: the one stop that is not followed by
- * reading all that the thread ran. */
+/* At the INT3 where a ring is full: the one stop that is not followed by reading all
+ * that the thread ran. */
 static bool full_trap(struct step_thread *t, struct user_regs_struct *r)
 {
 	const struct step_native *nc = t->proc->native;
@@ -1055,7 +1043,7 @@ static bool full_trap(struct step_thread *t, struct user_regs_struct *r)
 	     e && e < nc->exits + u->first_exit + u->n_exits; e++)
 		if (pc == e->full)
 			record = e->record;
-	if (!record || !is_int3(t))
+	if (!record)
 		return false;
 	count(t, STEP_N_FULL);
 	turn_ring(t, r, record);
@@ -1063,7 +1051,7 @@ static bool full_trap(struct step_thread *t, struct user_regs_struct *r)
 	return true;
 }
 
-/* SIGTRAP of one of our INT3. */
+/* At another of our INT3. */
 static bool own_trap(struct step_thread *t, struct user_regs_struct *r)
 {
 	struct step_native *nc = t->proc->native;
@@ -1071,8 +1059,6 @@ static bool own_trap(struct step_thread *t, struct user_regs_struct *r)
 	const struct native_unit *u = unit_at(nc, pc);
 	const struct native_area *a = lookup_at(nc, pc);
 
-	if (!is_int3(t))
-		return false;
 	if (a && pc == a->lookup_miss && t->native.unit) {
 		count(t, STEP_N_INDIRECT);
 		restore_all(t, r);
@@ -1122,16 +1108,23 @@ static bool group_stop(struct step_thread *t, struct user_regs_struct *r, int si
 	return true;
 }
 
+/*
+ * A thread may be killed between any two requests. What it stopped for is judged only
+ * where all of it could be read: behind an INT3 there may be another one's place.
+ */
 bool step_native_stop(struct step_thread *t, int *status)
 {
 	int event = *status >> 16, sig = WSTOPSIG(*status);
-	bool detaching = t->proc->step->detaching;
+	bool detaching = t->proc->step->detaching, int3;
 	struct user_regs_struct r;
+	siginfo_t si = { 0 };
 
-	if (ptrace(PTRACE_GETREGS, t->tid, NULL, &r))
+	if (ptrace(PTRACE_GETREGS, t->tid, NULL, &r) ||
+	    (!event && ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si)))
 		return true;	/* killed: its end comes next */
+	int3 = !event && sig == SIGTRAP && si.si_code == SI_KERNEL;
 	t->running = false;
-	if (!event && sig == SIGTRAP && full_trap(t, &r))
+	if (int3 && full_trap(t, &r))
 		return true;
 	step_native_drain(t);
 	if (event == PTRACE_EVENT_EXIT) {
@@ -1140,10 +1133,10 @@ bool step_native_stop(struct step_thread *t, int *status)
 	}
 	if (event == PTRACE_EVENT_STOP && !detaching)
 		return group_stop(t, &r, sig);
-	if (!event && sig == SIGTRAP && own_trap(t, &r))
+	if (int3 && own_trap(t, &r))
 		return true;
 	count(t, STEP_N_SIGNALS);
-	if (!settle(t, &r, event ? 0 : sig, status) &&
+	if (!settle(t, &r, event ? 0 : sig, &si, status) &&
 	    (t->running || !WIFSTOPPED(*status)))
 		return true;	/* killed, as above; or it has ended */
 	if (t->native.inside && *status >> 16 != PTRACE_EVENT_EXEC)
