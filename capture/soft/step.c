@@ -617,6 +617,9 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 	if (ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si))
 		return step_resume(t, 0);
 	switch (si.si_code) {
+	case SIGTRAP | PTRACE_EVENT_EXIT << 8:
+		t->running = true;	/* killed since: that stop says what ran */
+		return 0;
 	case SI_HANDLER:
 		step_leave(t, SOFT_LEAVE_ASYNC, ip);
 		step_mask_trap(t->tid, false);	/* until it returns */

@@ -1108,10 +1108,16 @@ static bool group_stop(struct step_thread *t, struct user_regs_struct *r, int si
 	return true;
 }
 
-/*
- * A thread may be killed between any two requests. What it stopped for is judged only
- * where all of it could be read: behind an INT3 there may be another one's place.
- */
+/* What t stopped for. False: it was killed since, and its end comes next, or that of
+ * which the kernel tells already is PTRACE_EVENT_EXIT. */
+static bool read_cause(const struct step_thread *t, siginfo_t *si)
+{
+	return !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, si) &&
+	       si->si_code != (SIGTRAP | PTRACE_EVENT_EXIT << 8);
+}
+
+/* A stop by a signal is judged only where its cause could be read: behind an INT3
+ * there may be another one's place. */
 bool step_native_stop(struct step_thread *t, int *status)
 {
 	int event = *status >> 16, sig = WSTOPSIG(*status);
@@ -1119,9 +1125,9 @@ bool step_native_stop(struct step_thread *t, int *status)
 	struct user_regs_struct r;
 	siginfo_t si = { 0 };
 
-	if (ptrace(PTRACE_GETREGS, t->tid, NULL, &r) ||
-	    (!event && ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si)))
-		return true;	/* killed: its end comes next */
+	if ((!event && !read_cause(t, &si)) ||
+	    ptrace(PTRACE_GETREGS, t->tid, NULL, &r))
+		return true;
 	int3 = !event && sig == SIGTRAP && si.si_code == SI_KERNEL;
 	t->running = false;
 	if (int3 && full_trap(t, &r))
