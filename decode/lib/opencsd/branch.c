@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * opencsd: branches that the library does not know.
+ * opencsd: branches that the library does not know, and code that it did not read.
  *
  * It takes branches newer than itself, and words that are not allocated, for plain
  * instructions and continues after them: the flow is wrong, and no error is reported.
@@ -120,15 +120,21 @@ bool opencsd_find_young(struct opencsd *d, const ocsd_generic_trace_elem *e,
 	if (seen[0] == ip && seen[1] == e->en_addr &&
 	    seen[2] == d->code.generation)
 		return false;
-	if (e->en_addr <= ip || e->en_addr - ip > OPENCSD_WALK_MAX || is_walk(d))
+	if (e->en_addr <= ip || is_walk(d))
 		return false;
+	y->missing = opencsd_is_source(d);
+	if (e->en_addr - ip > OPENCSD_WALK_MAX)
+		return y->missing;
 	while (ip < e->en_addr) {
 		size = read_insn(d, e, ip, &young);
-		if (!size)
-			return false;
+		if (!size) {
+			y->ip = ip;
+			return y->missing;
+		}
 		if (young && (ip + size < e->en_addr ||
 			      e->last_i_type == OCSD_INSTR_OTHER)) {
 			y->ip = ip;
+			y->missing = false;
 			return true;
 		}
 		y->n++;

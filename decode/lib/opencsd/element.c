@@ -262,6 +262,44 @@ static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
 				      e->last_i_subtype == OCSD_S_INSTR_BR_LINK);
 }
 
+/* What of e is before y->ip. */
+static ocsd_generic_trace_elem range_before(const ocsd_generic_trace_elem *e,
+					    const struct opencsd_young *y)
+{
+	ocsd_generic_trace_elem part = *e;
+
+	part.en_addr = y->ip;
+	part.num_instr_range = y->n;
+	part.last_instr_sz = (uint8_t)y->size & 7;
+	part.last_i_type = OCSD_INSTR_OTHER;
+	part.last_i_subtype = OCSD_S_INSTR_NONE;
+	return part;
+}
+
+/* Up to a source address the library goes without reading the code. Of what is behind
+ * a place without code only the source itself is known to have run. */
+static void push_torn(struct opencsd *d, const ocsd_generic_trace_elem *e,
+		      const struct opencsd_young *y)
+{
+	ocsd_generic_trace_elem part = range_before(e, y);
+
+	if (e->has_cc)
+		opencsd_push_cycles(d, e->cycle_count);
+	check_range(d, &part);
+	if (d->ret.suppress)
+		return;
+	if (!d->out.code_missing || d->out.missing_ip != y->ip) {
+		opencsd_settle(d, y->ip);
+		opencsd_push_gap(d, AUX_GAP_NO_CODE, true, y->ip,
+				 OCSD_ERR_MEM_NACC);
+	}
+	doubt_returns(d, y->ip, AUX_GAP_NO_CODE);
+	part = *e;
+	part.st_addr = e->en_addr - e->last_instr_sz;
+	part.num_instr_range = 1;
+	check_range(d, &part);
+}
+
 /*
  * The library took a branch of this range for a plain instruction (branch.c).
  * What ran before it is right, and all the library makes of it is wrong: up to
@@ -271,15 +309,10 @@ static ocsd_datapath_resp_t push_young(struct opencsd *d,
 				       const ocsd_generic_trace_elem *e,
 				       const struct opencsd_young *y)
 {
-	ocsd_generic_trace_elem part = *e;
+	ocsd_generic_trace_elem part = range_before(e, y);
 
 	if (e->has_cc)
 		opencsd_push_cycles(d, e->cycle_count);
-	part.en_addr = y->ip;
-	part.num_instr_range = y->n;
-	part.last_instr_sz = (uint8_t)y->size & 7;
-	part.last_i_type = OCSD_INSTR_OTHER;
-	part.last_i_subtype = OCSD_S_INSTR_NONE;
 	if (!opencsd_is_source(d))
 		check_range(d, &part);
 	if (d->ret.suppress)
@@ -603,18 +636,24 @@ ocsd_datapath_resp_t opencsd_handle_element(const void *priv,
 	struct opencsd *d = (struct opencsd *)(uintptr_t)priv;
 	bool range = e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE;
 	struct opencsd_young young;
+	bool found;
 
 	(void)id;
 	d->code.walked = 0;
 	if (d->missing.wrong && (range || e->elem_type == OCSD_GEN_TRC_ELEM_ADDR_NACC))
 		return OCSD_RESP_CONT;
-	if (range && opencsd_find_young(d, e, &young)) {
+	found = range && !(opencsd_is_source(d) && d->missing.adrift) &&
+		opencsd_find_young(d, e, &young);
+	if (found && !young.missing) {
 		opencsd_at_index(d, index);
 		return push_young(d, e, &young);
 	}
 	if (opencsd_is_source(d) && contradicts(d, e))
 		return OCSD_RESP_FATAL_INVALID_DATA;
-	if (range && !e->has_cc &&
+	if (found) {
+		opencsd_at_index(d, index);
+		push_torn(d, e, &young);
+	} else if (range && !e->has_cc &&
 	    !d->ret.popped && !d->missing.unsure && !d->missing.adrift &&
 	    d->q.unsettled == AUX_QUEUE_NONE) {
 		opencsd_at_index(d, index);

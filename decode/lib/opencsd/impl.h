@@ -196,14 +196,16 @@ uint32_t opencsd_copy_code(struct opencsd *d, uint64_t ip, uint32_t n, uint8_t *
  * memory. */
 bool opencsd_update_code(struct opencsd *d);
 
-/* ---- branch.c: branches younger than the library ---- */
+/* ---- branch.c: branches younger than the library, and places without code ---- */
 
 struct opencsd_young {
 	uint64_t ip;		/* of the branch */
 	uint32_t n, size;	/* instructions before it, size of the last one */
+	bool missing;		/* it is no branch: there is no code */
 };
 
-/* Does the library take a branch in this range for a plain instruction? */
+/* Does the library take a branch in this range for a plain instruction, or did it go,
+ * up to a source address, over a place without code? */
 bool opencsd_find_young(struct opencsd *d, const ocsd_generic_trace_elem *e,
 			struct opencsd_young *y);
 
