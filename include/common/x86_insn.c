@@ -534,17 +534,18 @@ static unsigned fast_group(unsigned op, unsigned modrm)
  * w holds opcode, ModRM and SIB: a REX before them is skipped by selecting the
  * second of two words, and 0F is shifted out. prefix: the first byte is a
  * legacy prefix other than 67 (which would change the ModRM's size). groups:
- * decode group opcodes too; the first attempt does not. Returns the size, or 0
- * to leave it to decode_any.
+ * decode group opcodes too; the first attempt does not. in32: in 32-bit mode, where
+ * the opcodes of REX are INC and DEC, and the others that differ are no opcodes of
+ * 64-bit mode. Returns the size, or 0 to leave it to decode_any.
  */
 __attribute__((__always_inline__))
-static inline int decode_fast(const uint8_t *p, bool prefix, bool groups,
+static inline int decode_fast(const uint8_t *p, bool prefix, bool groups, bool in32,
 			       struct x86_insn *insn)
 {
 	unsigned rex, rex_w, form, op, n, size;
 	uint32_t w = load32(p + prefix), after_rex = load32(p + prefix + 1);
 
-	rex = (w & 0xf0) == 0x40;
+	rex = !in32 && (w & 0xf0) == 0x40;
 	rex_w = w & rex << 3;
 	w = EITHER(rex) ? after_rex : w;
 	n = prefix + rex + 1;
@@ -554,9 +555,11 @@ static inline int decode_fast(const uint8_t *p, bool prefix, bool groups,
 		n++;
 		op = 0x100 + (w & 0xff);
 	}
-	form = opcodes[op];
+	form = in32 && (op & 0x1f0) == 0x40 ? 0 : opcodes[op];
 	if (groups && form & GROUP)
 		form = fast_group(op, w >> 8 & 0xff);
+	if (in32 && RARELY(form == (unsigned)AO || (prefix && form & REL)))
+		return 0;
 	if (RARELY(form & NOT_QUICK || (prefix && form & STR)))
 		return 0;
 	n += modrm_sizes[w >> 8 & 0xff] & form;
@@ -580,10 +583,22 @@ static int decode_slowly(const uint8_t *p, size_t max, struct x86_insn *insn)
 	int size;
 
 	if (prefixes[*p] & (uint8_t)~ADDRSIZE)
-		size = decode_fast(p, true, true, insn);
+		size = decode_fast(p, true, true, false, insn);
 	else
-		size = decode_fast(p, false, true, insn);
+		size = decode_fast(p, false, true, false, insn);
 	return size ? size : decode_checked(p, max, X86_MODE_64, insn);
+}
+
+__attribute__((__noinline__))
+static int decode_32(const uint8_t *p, size_t max, struct x86_insn *insn)
+{
+	int size = 0;
+
+	if (max >= INSN_MAX && prefixes[*p] & (uint8_t)~ADDRSIZE)
+		size = decode_fast(p, true, true, true, insn);
+	else if (max >= INSN_MAX)
+		size = decode_fast(p, false, true, true, insn);
+	return size ? size : decode_checked(p, max, X86_MODE_32, insn);
 }
 
 int x86_insn_decode(const uint8_t *p, size_t max, struct x86_insn *insn)
@@ -592,7 +607,7 @@ int x86_insn_decode(const uint8_t *p, size_t max, struct x86_insn *insn)
 
 	if (RARELY(max < INSN_MAX))
 		return decode_checked(p, max, X86_MODE_64, insn);
-	size = decode_fast(p, false, false, insn);
+	size = decode_fast(p, false, false, false, insn);
 	return size ? size : decode_slowly(p, max, insn);
 }
 
@@ -601,6 +616,8 @@ int x86_insn_decode_in(const uint8_t *p, size_t max, enum x86_mode mode,
 {
 	if (mode == X86_MODE_64)
 		return x86_insn_decode(p, max, insn);
+	if (mode == X86_MODE_32)
+		return decode_32(p, max, insn);
 	return decode_checked(p, max, mode, insn);
 }
 
