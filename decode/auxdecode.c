@@ -290,6 +290,7 @@ int main(int argc, char **argv)
 	void *own;
 	int status;
 
+	cmd_prepare_heap();
 	handle_signals();
 	status = run_word(argc, argv);
 	if (status >= 0)
