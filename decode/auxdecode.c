@@ -47,14 +47,17 @@ static bool is_known(const char *name)
  * shared one (--tid of diff), its own is meant. Returns 0, OPTION_STOP, or an
  * error with a message in diag. */
 static int parse_options(const struct command *c, struct cmd_options *o,
-			 void *own, int argc, char **argv, int *first,
-			 struct aux_diag *diag)
+			 void *own, struct option_given *given, int argc,
+			 char **argv, int *first, struct aux_diag *diag)
 {
 	struct option_group groups[CMD_GROUPS_MAX];
 	struct option_line line = { .command = c->name, .groups = groups,
 				    .is_known = is_known,
-				    .habits = cmd_habits };
+				    .habits = cmd_habits,
+				    .given = given,
+				    .max_given = (size_t)argc };
 	char help[64];
+	int rc;
 
 	snprintf(help, sizeof(help), "auxdecode %s --help", c->name);
 	line.help = help;
@@ -67,7 +70,10 @@ static int parse_options(const struct command *c, struct cmd_options *o,
 		groups[line.n_groups++] =
 			(struct option_group){ c->groups[i]->rows, o };
 	}
-	return options_parse(&line, argc, argv, first, diag);
+	rc = options_parse(&line, argc, argv, first, diag);
+	o->given = given;
+	o->n_given = line.n_given;
+	return rc;
 }
 
 /* The words are words[0..n): a FILE that is to be a command, or several.
@@ -210,14 +216,17 @@ static void *new_own_options(const struct command *c)
 	return own;
 }
 
-/* named: argv[0] is the command's name. own: the struct of its own options. */
-static int parse_and_run(struct cmd_options *o, void *own, bool named, int argc,
+/* named: argv[0] is the command's name. own: the struct of its own options.
+ * given has room for argc options: none of one letter alone leaves more to parse
+ * in its word. */
+static int parse_and_run(struct cmd_options *o, void *own,
+			 struct option_given *given, bool named, int argc,
 			 char **argv)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	int first, status;
 
-	if (parse_options(o->command, o, own, argc, argv, &first, &diag) < 0)
+	if (parse_options(o->command, o, own, given, argc, argv, &first, &diag) < 0)
 		return cmd_error(NULL, &diag);
 	if (o->help)
 		return cmd_help(named ? o->command : NULL);
@@ -227,7 +236,10 @@ static int parse_and_run(struct cmd_options *o, void *own, bool named, int argc,
 		return printf("auxdecode %s\n", AUXKIT_VERSION) < 0 ?
 			       CMD_FAILED : CMD_OK;
 	status = take_operands(o, named, argv + first, argc - first);
-	return status ? status : run_command(o);
+	if (status)
+		return status;
+	follow_init(o);
+	return run_command(o);
 }
 
 /*
@@ -286,6 +298,7 @@ int main(int argc, char **argv)
 			    .time_to = UINT64_MAX },
 		.output = { .progress = -1 },
 	};
+	struct option_given *given;
 	bool named = c;
 	void *own;
 	int status;
@@ -302,12 +315,17 @@ int main(int argc, char **argv)
 		c = o.quick ? cmd_find("summary") : cmd_get(0);
 	o.command = c;
 	own = new_own_options(c);
-	if (!own) {
+	given = calloc((size_t)argc + 1, sizeof(*given));
+	if (!own || !given) {
+		free(own);
+		free(given);
 		fputs("auxdecode: error: out of memory\n", stderr);
 		return CMD_FAILED;
 	}
 	o.own = own;
-	status = parse_and_run(&o, own, named, argc - named, argv + named);
+	status = parse_and_run(&o, own, given, named, argc - named, argv + named);
+	follow_init(NULL);
 	free(own);
+	free(given);
 	return status;
 }

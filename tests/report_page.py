@@ -4,6 +4,8 @@
 
   report_page.py FILE.html              "calls N", "insns N", "thread TID INSNS", ...
   report_page.py FILE.html NAME...      "NAME CALLS" for each function
+  report_page.py --commands FILE.html WHICH FUNCTION   commands that it shows, where
+                                        the words stand for what is chosen there
 
 Fails where nodes do not lie in each other, or do not add up.
 """
@@ -89,6 +91,13 @@ def check_nesting(all_nodes, info):
         assert x.end <= info["span"], "a frame behind the end"
 
 
+def commands(path, which, function):
+    for kind, raw in blocks(path):
+        if kind == "json":
+            for name, (before, after) in json.loads(raw)["commands"].items():
+                print(before + (function if name == "latency" else which) + after)
+
+
 def main(path, *wanted):
     info, tree, all_nodes = None, None, []
     for kind, raw in blocks(path):
@@ -124,4 +133,7 @@ def main(path, *wanted):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--commands":
+        commands(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

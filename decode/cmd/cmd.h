@@ -101,6 +101,8 @@ struct cmd_options {
 	struct cmd_output output;
 	const char *completion;		/* --completion SHELL */
 	bool help, version;
+	const struct option_given *given;	/* the options as typed */
+	size_t n_given;
 	const void *own;	/* as command, or its sink, declares it */
 };
 
@@ -108,6 +110,9 @@ struct cmd_options {
 struct cmd_group {
 	const char *title;	/* over them in --help */
 	const struct option_row *rows;
+	bool stays;	/* they say which flow is meant and how it is had: a
+			 * command to go on with needs them, too. Not -j: the same
+			 * bytes are printed whatever it is */
 };
 
 /* options.c */
@@ -192,6 +197,10 @@ extern const struct cmd_own cmd_diff_own, cmd_dump_own, cmd_merge_own,
 int cmd_help(const struct command *c);
 /* help.c: what completes words in "bash", "zsh" or "fish"; prints. */
 int cmd_completion(const char *shell);
+
+/* follow.c: o is what the user typed, once it is understood. It must live as
+ * long as messages are printed. */
+void follow_init(const struct cmd_options *o);
 
 /* ---- pager.c: pager and colour ---- */
 

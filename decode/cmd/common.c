@@ -14,24 +14,37 @@
 #include "common/clean.h"
 #include "decode/cmd/impl.h"
 
-/* A longer line is cut. All of it is cleaned: names and paths are in it. */
+/* A longer line is cut. All of it is cleaned: names and paths are in it. path:
+ * the file that the commands in it are about, NULL: the user's first. */
+static void put_line(const char *path, const char *text)
+{
+	struct outbuf *full = outbuf_new(-1);
+	char line[4096];
+	size_t n;
+
+	if (full)
+		follow_expand(full, text, path);
+	if (full && !outbuf_failed(full)) {
+		outbuf_put(full, "", 1);
+		text = full->buf;
+	}
+	snprintf(line, sizeof(line) - 1, "%s", text);
+	outbuf_free(full);
+	n = clean_text(line, line, strlen(line));
+	line[n++] = '\n';
+	if (write(STDERR_FILENO, line, n) < 0)
+		return; /* nowhere left to say it */
+}
+
 void cmd_line(const char *fmt, ...)
 {
 	char line[1024];
 	va_list ap;
-	size_t n;
-	int len;
 
 	va_start(ap, fmt);
-	len = vsnprintf(line, sizeof(line), fmt, ap);
+	if (vsnprintf(line, sizeof(line), fmt, ap) >= 0)
+		put_line(NULL, line);
 	va_end(ap);
-	if (len < 0)
-		return;
-	n = (size_t)len < sizeof(line) ? (size_t)len : sizeof(line) - 1;
-	n = clean_text(line, line, n);
-	line[n++] = '\n';
-	if (write(STDERR_FILENO, line, n) < 0)
-		return; /* nowhere left to say it */
 }
 
 int cmd_error(const char *path, const struct aux_diag *diag)
@@ -39,13 +52,15 @@ int cmd_error(const char *path, const struct aux_diag *diag)
 	const char *text =
 		diag->text[0] ? diag->text : aux_strerror(diag->code);
 	const char *sep = path ? ": " : "";
-	char at[24] = "";
+	char at[24] = "", line[1024];
 
 	if (path && diag->offset != AUX_NO_OFFSET)
 		snprintf(at, sizeof(at), "@0x%llx",
 			 (unsigned long long)diag->offset);
-	cmd_line("auxdecode: error: %s%s%s%s%s%s", path ? path : "", at, sep,
-		 advice_before(diag->why), text, advice_after(diag->why));
+	snprintf(line, sizeof(line), "auxdecode: error: %s%s%s%s%s%s",
+		 path ? path : "", at, sep, advice_before(diag->why), text,
+		 advice_after(diag->why));
+	put_line(path, line);
 	return diag->code == AUX_E_INVAL ? CMD_USAGE : CMD_FAILED;
 }
 
@@ -62,14 +77,15 @@ int cmd_usage(const char *fmt, ...)
 
 void cmd_warn(const char *path, const char *fmt, ...)
 {
-	char text[768];
+	char text[768], line[1024];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	cmd_line("auxdecode: warning: %s%s%s", path ? path : "",
-		 path ? ": " : "", text);
+	snprintf(line, sizeof(line), "auxdecode: warning: %s%s%s",
+		 path ? path : "", path ? ": " : "", text);
+	put_line(path, line);
 }
 
 static int io_error(const char *path, const char *what, int err)

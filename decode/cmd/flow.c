@@ -221,6 +221,7 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	host.names = names;
 	host.explain = host_explain;
 	host.gap_text = advice_gap;
+	host.follow = follow_put_inside;
 	err = run_sink(&watch, o->command->sink, s, &env, o->own, &stats,
 		       &diag);
 	/* the output first, so that a terminal shows the verdict below it */

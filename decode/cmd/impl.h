@@ -23,6 +23,19 @@ struct names;
 struct space;
 
 /*
+ * ---- follow.c: commands to go on with ----
+ *
+ * words: "find FUNCTION --longer TIME FILE", after "auxdecode"; see follow.c.
+ */
+void follow_put(struct outbuf *out, const char *words);
+/* Of something inside of the user's result: words say which, so --symbol and
+ * --module do not stay. As sink_host.follow. */
+void follow_put_inside(struct outbuf *out, const char *words);
+/* A text, and the commands between backquotes in it in full. path: the file that
+ * it is about, NULL: the user's first. */
+void follow_expand(struct outbuf *out, const char *text, const char *path);
+
+/*
  * ---- advice.c ----
  *
  * What the user can do about a cause, in terms of auxdecode's options. The
@@ -45,6 +58,9 @@ struct advice_next {
 	const char *words, *what;
 };
 const struct advice_next *advice_next(const char *command, size_t i);
+
+/* Once the command line is known: some texts have a command in them. */
+void advice_init(void);
 
 /* Why there is no code at ip, and how to supply it. buf is always
  * terminated. */

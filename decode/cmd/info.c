@@ -698,8 +698,8 @@ static void print_streams(struct info *in)
 	}
 	outbuf_str(in->out, "\n");
 	if (c->n && !decoders_has(c->trace_type))
-		outbuf_str(in->out, "  this build has no decoder for it; "
-				    "`auxdecode raw` shows the bytes\n");
+		follow_expand(in->out, "  this build has no decoder for it; "
+				       "`auxdecode raw` shows the bytes\n", NULL);
 	for (size_t i = 0; i < c->n; i++)
 		print_queue(in, &c->queues[i]);
 	if (!in->n_by_type[PERF_RECORD_AUX])

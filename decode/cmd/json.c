@@ -29,21 +29,15 @@ void json_begin(struct outbuf *out, const struct cmd_options *o,
 		outbuf_json_text(out, "clock", clock ? clock : "recording");
 }
 
-/* One command, as it can be pasted into a shell. */
-static void put_command(struct outbuf *out, const char *words,
-			const char *path)
+static void put_command(struct outbuf *out, const char *words)
 {
-	const char *file = strstr(words, "FILE");
 	struct outbuf *text = outbuf_new(-1);
 
 	if (!text) {
 		outbuf_fail(out, ENOMEM);
 		return;
 	}
-	outbuf_str(text, "auxdecode ");
-	outbuf_put(text, words, (size_t)(file - words));
-	outbuf_shell(text, path);
-	outbuf_str(text, file + 4);
+	follow_put(text, words);
 	outbuf_put(text, "", 1);
 	outbuf_json_text(out, "command", text->buf);
 	outbuf_free(text);
@@ -59,7 +53,7 @@ void json_end(struct outbuf *out, const struct cmd_options *o, int status)
 		outbuf_str(out, first ? "\n{\"what\":" : ",\n{\"what\":");
 		first = false;
 		outbuf_json(out, next->what);
-		put_command(out, next->words, o->path);
+		put_command(out, next->words);
 		outbuf_str(out, "}");
 	}
 	outbuf_str(out, "]}\n");

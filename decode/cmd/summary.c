@@ -176,10 +176,14 @@ static void put_what(struct start *s)
 	outbuf_str(s->out, "\n");
 	if (s->cut)
 		outbuf_printf(s->out, "%-12s%sonly the first %.0f %% was "
-			      "decoded; all of it: auxdecode summary FILE%s\n",
+			      "decoded; all of it: ",
 			      "", s->colour->bad, st->aux_wanted ?
 			      100.0 * (double)st->aux_decoded /
-			      (double)st->aux_wanted : 0.0, s->colour->end);
+			      (double)st->aux_wanted : 0.0);
+	if (s->cut)
+		follow_put(s->out, "summary FILE");
+	if (s->cut)
+		outbuf_printf(s->out, "%s\n", s->colour->end);
 }
 
 /* What is missing, by cause, each with the fix where there is one. */
@@ -201,7 +205,8 @@ static void put_verdict(struct start *s)
 	if (st->lost_bytes)
 		outbuf_printf(s->out, "; %" PRIu64 " bytes of trace were lost "
 			      "at capture", st->lost_bytes);
-	outbuf_str(s->out, st->n_gaps ? "\n" : "; `auxdecode info` says what\n");
+	follow_expand(s->out, st->n_gaps ? "\n" : "; `auxdecode info` says what\n",
+		      NULL);
 	for (unsigned i = 0; i < 32; i++) {
 		n = aux_decode_count_gaps(s->d, i);
 		if (n && aux_gap_is_loss(i))
@@ -276,26 +281,49 @@ static void put_threads(struct start *s)
 		outbuf_str(s->out, "\n");
 	}
 	if (n > N_THREADS)
-		outbuf_printf(s->out, "%13s %zu more; `auxdecode count` lists "
-			      "them\n", "", n - N_THREADS);
+		outbuf_printf(s->out, "%13s %zu more", "", n - N_THREADS);
+	if (n > N_THREADS)
+		follow_expand(s->out, "; `auxdecode count` lists them\n", NULL);
 }
 
-/* FILE is replaced by the path. */
+#define NEXT_WIDTH 72	/* what is longer moves its comment alone */
+
+/* A command, and how many letters it has. */
+static size_t put_command(struct outbuf *out, const char *words)
+{
+	struct outbuf *text = outbuf_new(-1);
+	size_t len;
+
+	if (!text) {
+		outbuf_fail(out, ENOMEM);
+		return 0;
+	}
+	follow_put(text, words);
+	len = (size_t)(text->p - text->buf);
+	outbuf_put(out, text->buf, len);
+	outbuf_free(text);
+	return len;
+}
+
+/* Comments stand below each other. */
 static void put_next(struct start *s)
 {
 	const struct advice_next *next;
+	size_t width = 0, len;
+	struct outbuf *none = outbuf_new(-1);
 
+	for (size_t i = 0; none && (next = advice_next("summary", i)); i++) {
+		len = put_command(none, next->words);
+		width = len > width && len <= NEXT_WIDTH ? len : width;
+	}
+	outbuf_free(none);
 	outbuf_printf(s->out, "\n%sto go on%s\n", s->colour->head,
 		      s->colour->end);
 	for (size_t i = 0; (next = advice_next("summary", i)); i++) {
-		const char *file = strstr(next->words, "FILE");
-		size_t len = strlen(next->words);
-
-		outbuf_printf(s->out, "  auxdecode %.*s",
-			      (int)(file - next->words), next->words);
-		outbuf_clean(s->out, s->o->path);
-		outbuf_printf(s->out, "%s%*s  %s# %s%s\n", file + 4,
-			      len < 30 ? (int)(30 - len) : 0, "",
+		outbuf_str(s->out, "  ");
+		len = put_command(s->out, next->words);
+		outbuf_printf(s->out, "%*s  %s# %s%s\n",
+			      len < width ? (int)(width - len) : 0, "",
 			      s->colour->dim, next->what, s->colour->end);
 	}
 }
@@ -479,8 +507,9 @@ static int print(struct start *s)
 	}
 	if (s->sum.n_payloads) {
 		outbuf_str(s->out, "no instructions, but values that the "
-				   "program wrote: auxdecode insn "
-				   "FILE\n");
+				   "program wrote: ");
+		follow_put(s->out, "insn FILE");
+		outbuf_str(s->out, "\n");
 		return s->stats.lossy ? CMD_GAPS : CMD_OK;
 	}
 	return fail_empty(s);

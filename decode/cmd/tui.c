@@ -23,9 +23,9 @@ static int check_terminal(const struct cmd_options *o)
 				 "other commands do", o->output.path);
 	if (which)
 		return cmd_usage("tui is for a terminal, and standard %s is none; "
-				 "for files and pipes there are `auxdecode hot %s` "
+				 "for files and pipes there are `auxdecode hot FILE` "
 				 "(functions), `calls`, `flame`, `annotate`, `count`",
-				 which, o->path);
+				 which);
 	return CMD_OK;
 }
 

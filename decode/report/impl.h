@@ -237,10 +237,6 @@ int report_pack_columns(struct outbuf *out, const char *kind, uint32_t n,
 int report_pack(struct outbuf *out, const char *kind, const void *bytes,
 		size_t len);
 
-/* Foreign text as a word of a shell's command, in HTML or JSON still to be
- * escaped. */
-void report_shell(struct outbuf *out, const char *s);
-
 /*
  * Writing the report: what its parts share. Texts are gathered in memory first,
  * for the nodes get what the rest leaves of the file's size.

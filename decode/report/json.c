@@ -313,22 +313,48 @@ static void put_lane(const struct report_writer *w, const struct report_lane *l)
 	outbuf_str(o, "]}");
 }
 
-/* The file's name as a word of a shell's command: the page shows commands to
- * copy. */
-static void put_path(struct outbuf *o, const char *path)
+/* A command for the page to show: what stands before and after the mark, in the
+ * place of which the page puts what was chosen. */
+static void put_command(struct report_writer *w, const char *name,
+			const char *words, const char *mark)
 {
-	struct outbuf *word = outbuf_new(-1);
+	struct outbuf *o = w->json, *text = outbuf_new(-1);
+	char *at, *next;
 
-	if (!word) {
+	if (!text) {
 		outbuf_fail(o, ENOMEM);
 		return;
 	}
-	report_shell(word, path);
-	outbuf_put(word, "", 1);
-	outbuf_str(o, "\"path\":");
-	outbuf_json(o, word->buf);
-	outbuf_str(o, ",\n");
-	outbuf_free(word);
+	sink_follow(w->r->env.host, text, words);
+	outbuf_put(text, "", 1);
+	if (outbuf_failed(text)) {
+		outbuf_fail(o, text->error);
+		outbuf_free(text);
+		return;
+	}
+	/* the last: a path that holds the mark comes before it, among the options */
+	at = strstr(text->buf, mark);
+	while (at && (next = strstr(at + 1, mark)))
+		at = next;
+	*at = '\0';
+	outbuf_json(o, name);
+	outbuf_str(o, ":[");
+	outbuf_json(o, text->buf);
+	outbuf_str(o, ",");
+	outbuf_json(o, at + strlen(mark));
+	outbuf_str(o, "]");
+	outbuf_free(text);
+}
+
+static void put_commands(struct report_writer *w)
+{
+	outbuf_str(w->json, "\"commands\":{");
+	put_command(w, "calls", "calls --tid --time \1 FILE", " --tid --time \1");
+	outbuf_str(w->json, ",");
+	put_command(w, "insn", "insn --tid --time \1 FILE", " --tid --time \1");
+	outbuf_str(w->json, ",");
+	put_command(w, "latency", "latency \1 FILE", " \1");
+	outbuf_str(w->json, "},\n");
 }
 
 /* Names and texts of all causes of gaps, by their number. */
@@ -391,7 +417,7 @@ static void put_recording(struct report_writer *w)
 	const struct call_count *all = &r->tree.nodes[0].total;
 	struct outbuf *o = w->json;
 
-	put_path(o, r->env.path ? r->env.path : "FILE");
+	put_commands(w);
 	if (r->env.symbol) {
 		outbuf_str(o, "\"search\":");
 		outbuf_json(o, r->env.symbol);

@@ -166,28 +166,6 @@ int report_pack_columns(struct outbuf *out, const char *kind, uint32_t n,
 	return err;
 }
 
-/* ---- text ---- */
-
-/* A word that begins with "-" would be an option: it gets "./". */
-void report_shell(struct outbuf *out, const char *s)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
-				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789_./+:,=@%-";
-
-	if (*s && *s != '-' && strspn(s, plain) == strlen(s)) {
-		outbuf_str(out, s);
-		return;
-	}
-	outbuf_str(out, *s == '-' ? "./'" : "'");
-	for (; *s; s++)
-		if (*s == '\'')
-			outbuf_str(out, "'\\''");
-		else
-			outbuf_put(out, s, 1);
-	outbuf_put(out, "'", 1);
-}
-
 /*
  * ---- writing ----
  *

@@ -170,9 +170,7 @@ static void put_see(struct find *s, const struct found *c)
 		outbuf_put(out, "-", 1);
 		return;
 	}
-	outbuf_str(out, "auxdecode calls ");
-	find_put_range(out, c->f->at.ns, c->t->now.ns, c->t->tid,
-		       s->env.path);
+	find_put_see(out, &s->env, c->f->at.ns, c->t->now.ns, c->t->tid);
 }
 
 static void put_time(struct outbuf *out, uint64_t ns)
@@ -342,8 +340,8 @@ static void put_json(struct find *s, const struct found *c)
 	outbuf_json_text(out, "end", end_text(c->end));
 	outbuf_json_text(out, "state", state_text(c->fault));
 	if (timed)
-		find_json_see(out, c->f->at.ns, c->t->now.ns, c->t->tid,
-			      s->env.path);
+		find_json_see(out, &s->env, c->f->at.ns, c->t->now.ns,
+			      c->t->tid);
 	outbuf_str(out, "}");
 }
 

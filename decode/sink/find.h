@@ -100,12 +100,13 @@ unsigned find_watch_marks(struct find_watch *w, struct call_func *f);
 
 /* Of --from and --caller, as names_hint. */
 void find_watch_hint(struct find_watch *w, char *hint, size_t len);
-/* "--time A,B --tid T FILE" in a shell's words: what shows that call. */
-void find_put_range(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
-		    uint32_t tid, const char *path);
+/* "auxdecode calls --time A,B --tid T FILE", with the user's options: what shows
+ * that call. tid UINT32_MAX: unknown */
+void find_put_see(struct outbuf *out, const struct sink_env *env,
+		  uint64_t from_ns, uint64_t to_ns, uint32_t tid);
 
 /* ,"command":"auxdecode calls ...": the same as a member of an object. */
-void find_json_see(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
-		   uint32_t tid, const char *path);
+void find_json_see(struct outbuf *out, const struct sink_env *env,
+		   uint64_t from_ns, uint64_t to_ns, uint32_t tid);
 
 #endif

@@ -88,24 +88,22 @@ char *find_amount_text(char *out, enum find_by by, uint64_t v)
 	return out;
 }
 
-void find_put_range(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
-		    uint32_t tid, const char *path)
+void find_put_see(struct outbuf *out, const struct sink_env *env,
+		  uint64_t from_ns, uint64_t to_ns, uint32_t tid)
 {
-	char text[64], *p;
+	char words[128] = "calls --time ", *p = words + strlen(words);
 
-	outbuf_str(out, "--time ");
-	p = fmt_time(text, from_ns);
+	p = fmt_time(p, from_ns);
 	*p++ = ',';
 	p = fmt_time(p, to_ns);
-	outbuf_put(out, text, (size_t)(p - text));
 	if (tid != UINT32_MAX)
-		outbuf_printf(out, " --tid %u", tid);
-	outbuf_put(out, " ", 1);
-	outbuf_shell(out, path ? path : "FILE");
+		p += snprintf(p, 20, " --tid %" PRIu32, tid);
+	memcpy(p, " FILE", 6);
+	sink_follow(env->host, out, words);
 }
 
-void find_json_see(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
-		   uint32_t tid, const char *path)
+void find_json_see(struct outbuf *out, const struct sink_env *env,
+		   uint64_t from_ns, uint64_t to_ns, uint32_t tid)
 {
 	struct outbuf *text = outbuf_new(-1);
 
@@ -113,8 +111,7 @@ void find_json_see(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
 		outbuf_fail(out, ENOMEM);
 		return;
 	}
-	outbuf_str(text, "auxdecode calls ");
-	find_put_range(text, from_ns, to_ns, tid, path);
+	find_put_see(text, env, from_ns, to_ns, tid);
 	outbuf_put(text, "", 1);
 	outbuf_json_text(out, "command", text->buf);
 	outbuf_free(text);

@@ -521,8 +521,8 @@ static void put_slow(struct latency *l, unsigned rank, const struct slow *s)
 	put_tree(c->tree, out, l->by, TREE_LINES);
 	if (!c->from_ns)
 		return;
-	outbuf_str(out, "  auxdecode calls ");
-	find_put_range(out, c->from_ns, c->to_ns, c->tid, l->env.path);
+	outbuf_str(out, "  ");
+	find_put_see(out, &l->env, c->from_ns, c->to_ns, c->tid);
 	outbuf_str(out, "\n");
 }
 
@@ -621,8 +621,7 @@ static void json_slowest(struct latency *l)
 		outbuf_json_number(out, "from_ns", c->from_ns);
 		outbuf_json_number(out, "to_ns", c->to_ns);
 		if (c->from_ns)
-			find_json_see(out, c->from_ns, c->to_ns, c->tid,
-				      l->env.path);
+			find_json_see(out, &l->env, c->from_ns, c->to_ns, c->tid);
 		outbuf_str(out, "}");
 	}
 	outbuf_str(out, "]");

@@ -427,6 +427,18 @@ static int refuse_word(const struct option_line *line, const struct parser *p,
 				    line->help);
 }
 
+/* False: no room. */
+static bool keep_given(struct option_line *line, const struct option_row *row,
+		       const char *arg)
+{
+	if (!line->given)
+		return true;
+	if (line->n_given == line->max_given)
+		return false;
+	line->given[line->n_given++] = (struct option_given){ row, arg };
+	return true;
+}
+
 /* Errors come as text in diag, never from getopt on stderr: callers print it
  * and choose the exit code. */
 int options_parse(struct option_line *line, int argc, char **argv,
@@ -459,6 +471,11 @@ int options_parse(struct option_line *line, int argc, char **argv,
 		}
 		if (p.rows[i]->marked)
 			line->marked = p.rows[i];
+		if (!keep_given(line, p.rows[i], optarg)) {
+			rc = option_refuse(diag, "more than %zu options",
+					   line->max_given);
+			break;
+		}
 		rc = p.rows[i]->parse(p.rows[i], p.configs[i], optarg, diag);
 	}
 	*first = optind;

@@ -120,6 +120,12 @@ struct habit {
 /* NULL: the table (which may be NULL) does not know the word. */
 const char *habit_find(const struct habit *table, const char *word);
 
+/* An option as it was typed. */
+struct option_given {
+	const struct option_row *row;
+	const char *arg;	/* NULL: none */
+};
+
 /* A command line of one command. */
 struct option_line {
 	const char *command;	/* "calls": who refuses an option of another */
@@ -133,6 +139,9 @@ struct option_line {
 	const struct habit *habits;	/* of other tools, or NULL */
 	const struct option_row *marked;	/* out: the last that was given of
 						 * rows with that mark, or NULL */
+	struct option_given *given;	/* out: all of them, in order; NULL: not
+					 * wanted */
+	size_t n_given, max_given;	/* out; in: how many there is room for */
 };
 
 /*

@@ -18,13 +18,13 @@
 #include <aux/error.h>
 #include <aux/flow.h>
 
+#include "common/outbuf.h"
 #include "decode/lib/trace/gap.h"
 
 struct elfimage;
 struct inline_frame;
 struct names;
 struct option_row;
-struct outbuf;
 struct session;
 struct source_line;
 struct space;
@@ -84,6 +84,10 @@ struct sink_host {
 	/* gap_text() and what the user can do about the gap; NULL: gap_text()
 	 * alone. Use sink_gap_text(). */
 	const char *(*gap_text)(unsigned cause);
+	/* Puts the command line of words, "calls --tid 1 FILE", with what it needs of
+	 * the user's options to show the same flow; NULL: "auxdecode WORDS". Use
+	 * sink_follow(). */
+	void (*follow)(struct outbuf *out, const char *words);
 	/* The thread's name at a time; NULL: not known. */
 	const char *(*comm)(void *priv, uint32_t tid, uint64_t time);
 	/* The path of the thread's cgroup at a time, as timeline_cgroup; NULL:
@@ -113,6 +117,16 @@ static inline const char *sink_gap_text(const struct sink_host *host,
 					unsigned cause)
 {
 	return host && host->gap_text ? host->gap_text(cause) : gap_text(cause);
+}
+
+/* A command to go on with, as text to paste. */
+static inline void sink_follow(const struct sink_host *host, struct outbuf *out,
+			       const char *words)
+{
+	if (host && host->follow)
+		host->follow(out, words);
+	else
+		outbuf_printf(out, "auxdecode %s", words);
 }
 
 /* The part of a stream; false: all of it is decoded. */

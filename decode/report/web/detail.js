@@ -54,10 +54,10 @@ function timeArg(a, b) {
 
 function commands(lane, a, b) {
 	const who = lane.tid >= 0 ? ` --tid ${lane.tid}` : "";
-	const end = `${who}${timeArg(a, b)} ${M.path}`;
+	const which = `${who}${timeArg(a, b)}`;
 
 	return make("div", {}, make("h3", {}, "Every call and instruction of it"),
-		command(`auxdecode calls${end}`), command(`auxdecode insn${end}`));
+		command(M.commands.calls.join(which)), command(M.commands.insn.join(which)));
 }
 
 function showDetail(what) {
@@ -258,7 +258,7 @@ function functionDetail(func) {
 		meter(M.ownInsns[func], M.total.insns), distribution(func), slowest(func),
 		neighbours(func, true), neighbours(func, false),
 		make("div", {}, make("h3", {}, "More of it"),
-		     command(`auxdecode latency ${shellWord(nameOf(func))} ${M.path}`))];
+		     command(M.commands.latency.join(` ${shellWord(nameOf(func))}`)))];
 }
 
 function shellWord(s) {
