@@ -983,7 +983,7 @@ static const uint8_t *check_plain(const struct pt_cursor *c)
  * that it is one. */
 const uint8_t *pt_check_pause(const struct pt_cursor *c)
 {
-	const uint8_t *p = c->p, *item, *items[2] = { NULL, NULL };
+	const uint8_t *p = c->p, *item, *again, *items[2] = { NULL, NULL };
 	bool on = c->state == PT_ON, any = false;
 	struct ptpkt pkt;
 
@@ -1002,6 +1002,13 @@ const uint8_t *pt_check_pause(const struct pt_cursor *c)
 			items[1] = item;
 		}
 		any = true;
+		while (pkt.type == PTPKT_PSB &&
+		       (again = pt_find_same_psb(item, p, c->end))) {
+			p = again + (p - item);
+			item = again;
+			items[0] = items[1];
+			items[1] = item;
+		}
 	}
 	return items[0] ? items[0] : c->p;
 }

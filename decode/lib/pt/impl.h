@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <aux/decoder.h>
 
@@ -393,6 +394,17 @@ int pt_look_ahead(const struct pt_cursor *c, const uint8_t **pos,
  * n_bits are 0.
  */
 const uint8_t *pt_check_pause(const struct pt_cursor *c);
+
+/* Where the packets from psb to after come again, behind nothing but PADs; NULL: they
+ * do not, or not whole before end. */
+static inline const uint8_t *pt_find_same_psb(const uint8_t *psb, const uint8_t *after,
+					      const uint8_t *end)
+{
+	const uint8_t *p = ptpkt_skip_pads(after, end);
+	size_t size = (size_t)(after - psb);
+
+	return (size_t)(end - p) >= size && !memcmp(p, psb, size) ? p : NULL;
+}
 
 /* From the PSB at p to the PSBEND or OVF that ends its header, which stays. */
 int pt_read_psb(struct pt_cursor *c);

@@ -128,6 +128,16 @@ static bool is_on(const struct aux_step *s, uint64_t ip)
 	return false;
 }
 
+/* May the TIP.PGD end the flow along p, whose last branch takes its TIP? ip: of the
+ * TIP.PGD, or NULL. */
+static bool is_simple(struct pt *d, const struct aux_path *p, const uint64_t *ip)
+{
+	for (uint32_t i = 0; i < p->n_steps; i++)
+		if (ip ? is_on(p->steps[i], *ip) : may_set_cr3(d, p->steps[i]))
+			return false;
+	return true;
+}
+
 /* To the next branch that takes a TIP, which the TIP.PGD stands for. */
 static bool follow_tip(struct pt_fast *r, const uint64_t *ip)
 {
@@ -138,9 +148,7 @@ static bool follow_tip(struct pt_fast *r, const uint64_t *ip)
 	for (unsigned i = 0; i < n; i++) {
 		const struct aux_path *p = &e[i].path->pub;
 
-		if (p->n_steps != 1 || p->n_ranges > room ||
-		    (ip ? is_on(p->steps[0], *ip) :
-			  may_set_cr3(r->d, p->steps[0])))
+		if (p->n_ranges > room || !is_simple(r->d, p, ip))
 			return false;
 		room -= p->n_ranges;
 	}
@@ -312,10 +320,41 @@ static void take_header(struct pt_fast *r)
 	c->bound.n = 0;
 }
 
+/*
+ * The same PSB+ again, as long as it comes: with many short pauses (a filter, a virtual
+ * machine) there are more of them than of anything else. From psb to r->p is the one
+ * that was taken, and first its first event. One without a TSC that changed nothing
+ * never does.
+ */
+static void repeat_psb(struct pt_fast *r, const uint8_t *psb,
+		       const struct aux_flow *first)
+{
+	struct pt_cursor *c = &r->d->cur;
+	ptrdiff_t size = r->p - psb;
+	size_t n = (size_t)(r->o - first);
+
+	if (c->time.known)
+		return;
+	while (r->end - r->o >= ROOM &&
+	       (psb = pt_find_same_psb(psb, r->p, r->d->checked))) {
+		r->p = psb + size;
+		r->offset = r->base + (uintptr_t)r->p - PSBEND_SIZE;
+		for (size_t i = 0; i < n; i++) {
+			*r->o = first[i];
+			r->o++->offset = r->offset;
+		}
+		c->psb = psb;
+		c->before_psb = 0;
+	}
+}
+
 /* The PSB+ at r->p, which ends with a PSBEND. */
 static bool take_psb(struct pt_fast *r)
 {
 	struct pt_cursor *c = &r->d->cur;
+	const uint8_t *psb = r->p;
+	const struct aux_flow *first = r->o;
+	uint64_t cr3 = r->d->context.cr3, vmcs = r->d->context.vmcs;
 
 	pt_fast_store_time(r);
 	c->p = r->p;
@@ -328,6 +367,8 @@ static bool take_psb(struct pt_fast *r)
 		return false;
 	take_header(r);
 	r->p += PSBEND_SIZE;
+	if (cr3 == r->d->context.cr3 && vmcs == r->d->context.vmcs)
+		repeat_psb(r, psb, first);
 	return true;
 }
 
