@@ -183,6 +183,44 @@ static void regions(void)
 	f.ops->close(f.dec);
 }
 
+/* A path that leads through two regions holds where both are mapped, and no longer. */
+static void across(void)
+{
+	static const uint64_t generations[] = { 1, 1, 2, 1, 4, 4, 1, 2, 4, 3, 1 };
+#define THERE "t50 on:1000 1000-1002/2:taken 1000-1002/2:not 1004-1004/1:call "	\
+	      "1010-1010/1:ret 102f-102f/1:jump "
+	static const char *const flows[] = {
+		[1] = THERE "2000-2001/2:ret 1000-1002/2:taken ",
+		[2] = THERE "gap2:2000 ",
+		[3] = THERE "2000-2001/2:ret 1000-1002/2:taken ",
+		[4] = THERE "2000-2002/3:ret 1000-1002/2:taken ",
+	};
+	static struct fixture f;
+	struct pt p = { .n = 0 };
+
+	pt_psb(&p, 50, 0x1000);
+	pt_tnt(&p, "TN");
+	pt_bytes(&p, "\x2d\x2f\x10", 3);	/* TIPs of 16 bits, for the fast path */
+	pt_bytes(&p, "\x2d\x00\x10", 3);
+	pt_tnt(&p, "T");
+	for (int i = 0; i < 32; i++)
+		pt_u8(&p, 0);	/* the last packets are left to the slow path */
+	for (int paths = 0; paths < 3; paths++) {
+		begin(&f, "pt", paths);
+		f.host.paths = paths;
+		f.moved = 2;
+		f.other = 4;
+		for (size_t i = 0; i < sizeof(generations) / sizeof(*generations);
+		     i++) {
+			f.host.generation = generations[i];
+			run(&f, &p, 0);
+			is_str(text(&f), flows[generations[i]],
+			       "through two regions");
+		}
+		f.ops->close(f.dec);
+	}
+}
+
 static void events(void)
 {
 	struct pt p = { .n = 0 };
@@ -477,6 +515,7 @@ int main(void)
 	deferred();
 	long_tnt();
 	regions();
+	across();
 	events();
 	newer();
 	timed_values();

@@ -39,6 +39,10 @@ static const uint8_t code_high[] = {
 	0xd5, 0x00, 0xa1, 0x00, 0x10, 0, 0, 0, 0, 0, 0,
 };
 
+/* 2000 nop, nop, ret */
+/* table */
+static const uint8_t code_other[sizeof(code_high)] = { 0x90, 0x90, 0xc3 };
+
 /* Is there code at ip, until it goes? */
 __attribute__((unused))
 static bool is_code(uint64_t ip)
@@ -91,6 +95,7 @@ struct fixture {
 	size_t n;
 	unsigned asked;		/* calls of code */
 	uint64_t moved;		/* the generation that has no high code */
+	uint64_t other;		/* the one that has other high code */
 	int rc;			/* of the last decode */
 };
 
@@ -104,8 +109,10 @@ static int give_code(void *priv, uint64_t ip, struct aux_code *c)
 					.end = 0x1000 + sizeof(code_low) };
 	else if (ip >= 0x2000 && ip < 0x2000 + sizeof(code_high) &&
 		 f->host.generation != f->moved)
-		*c = (struct aux_code){ .start = 0x2000, .bytes = code_high,
-					.end = 0x2000 + sizeof(code_high) };
+		*c = (struct aux_code){
+			.start = 0x2000, .end = 0x2000 + sizeof(code_high),
+			.bytes = f->other && f->host.generation == f->other ?
+					 code_other : code_high };
 	else
 		return -AUX_E_NOENT;
 	return 0;

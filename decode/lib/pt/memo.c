@@ -23,7 +23,8 @@
 #define SLOTS_FIRST 64
 #define SLOTS_SMALL 4096		/* below, tables grow in larger steps */
 #define HUGE_PAGE ((size_t)2 << 20)
-#define N_TAGS (PT_REGIONS * PT_ENDS)	/* values of pt_entry_tag */
+#define N_INDEXES (PT_REGIONS + PT_SETS)
+#define N_TAGS (N_INDEXES * PT_ENDS)	/* values of pt_entry_tag */
 #define LIMIT ((size_t)96 << 20)	/* of blocks */
 #define LIMIT_MIN ((size_t)16 << 10)
 #define SEEN_MIN ((size_t)16 << 20)	/* the limit below which the table of seen
@@ -93,7 +94,7 @@ int pt_memo_init(struct pt_memo *s, const struct aux_decoder_host *host)
 {
 	*s = (struct pt_memo){ .host = host, .limit = LIMIT };
 	s->ready = malloc(N_TAGS * sizeof(*s->ready));
-	s->ready_regions = malloc(PT_REGIONS * sizeof(*s->ready_regions));
+	s->ready_regions = malloc(N_INDEXES * sizeof(*s->ready_regions));
 	s->n_regions = 1;
 	s->scratch = aligned_alloc(PT_LINE, SCRATCH);
 	if (alloc_tables(s) < 0 || !s->ready || !s->ready_regions ||
@@ -122,6 +123,8 @@ void pt_memo_fini(struct pt_memo *s)
 	free(s->seen);
 	free(s->ready);
 	free(s->ready_regions);
+	free(s->sets);
+	free(s->set_heads);
 	free(s->scratch);
 }
 
@@ -186,6 +189,9 @@ void pt_memo_drop(struct pt_memo *s)
 	pt_memo_invalidate(s);
 	s->regions = s->last = NULL;
 	s->n_regions = 1;
+	s->n_sets = 0;
+	if (s->set_heads)
+		memset(s->set_heads, 0, PT_SETS * sizeof(*s->set_heads));
 	s->n_nodes = s->n_paths = 0;
 	shrink_tables(s);
 	memset(s->nodes, 0, (s->node_mask + (size_t)1) * sizeof(*s->nodes));
@@ -328,16 +334,21 @@ static bool same_region(const struct pt_region *r, const struct aux_code *c)
 	return r->start == c->start && r->end == c->end && r->bytes == c->bytes;
 }
 
+/* What has that index is mapped in this generation. */
+static void set_ready(struct pt_memo *s, unsigned index)
+{
+	for (unsigned end = 0; end < PT_N_ENDS; end++)
+		s->ready[index * PT_ENDS + end] =
+			end == PT_END_NODE ? 0 :
+			end == PT_END_TIP ? PT_TIP : PT_READY;
+	s->ready_regions[s->n_ready++] = (uint16_t)index;
+}
+
 /* The region is mapped in this generation. */
 static void mark_current(struct pt_memo *s, const struct pt_region *r)
 {
-	if (!r->index || pt_region_is_current(s, r))
-		return;
-	for (unsigned end = 0; end < PT_N_ENDS; end++)
-		s->ready[r->index * PT_ENDS + end] =
-			end == PT_END_NODE ? 0 :
-			end == PT_END_TIP ? PT_TIP : PT_READY;
-	s->ready_regions[s->n_ready++] = r->index;
+	if (r->index && !pt_region_is_current(s, r))
+		set_ready(s, r->index);
 }
 
 static struct pt_region *find_region(struct pt_memo *s,
@@ -399,6 +410,85 @@ static bool is_node_current(struct pt_memo *s, const struct pt_node *n)
 {
 	return pt_region_is_current(s, n->region) ||
 	       region_at(s, n->ip) == n->region;
+}
+
+/* ---- sets of regions ---- */
+
+/* Room for sets, or PT_SETS of them: no path leads into another region then. */
+static bool has_room_for_set(struct pt_memo *s)
+{
+	if (!s->sets) {
+		s->sets = malloc(PT_SETS * sizeof(*s->sets));
+		s->set_heads = calloc(PT_SETS, sizeof(*s->set_heads));
+		if (!s->sets || !s->set_heads) {
+			free(s->sets);
+			free(s->set_heads);
+			s->sets = NULL;
+			s->set_heads = NULL;
+			return false;
+		}
+	}
+	return s->n_sets < PT_SETS;
+}
+
+static size_t hash_set(struct pt_region *const regions[], unsigned n)
+{
+	uint32_t h = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		h = (h + regions[i]->index) * UINT32_C(0x9e3779b1);
+	return h >> 16 & (PT_SETS - 1);
+}
+
+/* The index for these regions, which are mapped now, two or more; has_room_for_set. */
+static unsigned index_of_set(struct pt_memo *s, struct pt_region *const regions[],
+			     unsigned n)
+{
+	uint16_t *head = &s->set_heads[hash_set(regions, n)];
+	struct pt_set *set;
+	unsigned index;
+
+	for (index = *head; index; index = set->next) {
+		set = &s->sets[index - 1];
+		if (set->n == n && !memcmp(set->regions, regions,
+					   n * sizeof(*regions)))
+			break;
+	}
+	if (!index) {
+		set = &s->sets[s->n_sets++];
+		*set = (struct pt_set){ .n = (uint16_t)n, .next = *head };
+		memcpy(set->regions, regions, n * sizeof(*regions));
+		index = s->n_sets;
+		*head = (uint16_t)index;
+		clear_ready(s, PT_REGIONS + index - 1);
+	}
+	index += PT_REGIONS - 1;
+	if (s->ready[index * PT_ENDS] == PT_UNKNOWN)
+		set_ready(s, index);
+	return index;
+}
+
+/* Is what the entry's path leads through mapped now? It begins in r, which is. */
+static bool is_entry_current(struct pt_memo *s, const struct pt_entry *e,
+			     const struct pt_region *r)
+{
+	unsigned index = pt_entry_index(e);
+	const struct pt_set *set;
+
+	if (index < PT_REGIONS)
+		return index == r->index;
+	set = &s->sets[index - PT_REGIONS];
+	if (set->regions[0] != r)
+		return false;
+	for (unsigned i = 1; i < set->n; i++) {
+		const struct pt_region *other = set->regions[i];
+
+		if (!pt_region_is_current(s, other) &&
+		    region_at(s, other->start) != other)
+			return false;
+	}
+	set_ready(s, index);
+	return true;
 }
 
 size_t pt_memo_code(struct pt_memo *s, uint64_t ip, uint8_t buf[16],
@@ -736,6 +826,7 @@ static struct aux_step *step_of(struct pt_memo *s, struct pt_node *n,
  */
 
 #define STEPS 64		/* of a path, at most */
+#define LEADS 4			/* of them without a packet, one after the other */
 
 _Static_assert(sizeof(struct pt_entry) == 32, "two are a cache line");
 
@@ -792,7 +883,53 @@ struct trial {
 	enum pt_path_end end;
 	struct pt_node *node;	/* with PT_END_NODE: where it ends */
 	uint64_t ip;		/* where it ends; canonical; 0 with PT_END_POP */
+	struct pt_region *regions[PT_SET]; /* through which it leads */
+	unsigned n_regions, max_regions;
+	uint16_t flags;		/* of all its nodes */
 };
+
+/* What steps add to a trial, so that they can be taken back: a branch to another region
+ * is known to have run only when what it leads to takes a packet. */
+struct trial_mark {
+	struct aux_path pub;
+	unsigned n_calls, height, n_regions;
+};
+
+static struct trial_mark mark_trial(const struct trial *t)
+{
+	return (struct trial_mark){ t->pub, t->n_calls, t->height,
+				    t->n_regions };
+}
+
+/* Calls that returned since are still in their place: nothing but leads was added,
+ * which do not return. */
+static void reset_trial(struct trial *t, const struct trial_mark *m)
+{
+	t->pub = m->pub;
+	t->n_calls = m->n_calls;
+	t->height = m->height;
+	t->n_regions = m->n_regions;
+}
+
+/* The path leads through r as well. False: those would be too many. */
+static bool add_region(struct trial *t, struct pt_region *r)
+{
+	for (unsigned i = 0; i < t->n_regions; i++)
+		if (t->regions[i] == r)
+			return true;
+	if (!r->index || t->n_regions == t->max_regions)
+		return t->n_regions == 0;
+	t->regions[t->n_regions++] = r;
+	return true;
+}
+
+/* The node at ip in whatever region is mapped there. NULL: none, or the path may not
+ * leave its region. */
+static struct pt_node *node_across(const struct trial *t, struct pt_memo *s,
+				   uint64_t ip)
+{
+	return t->max_regions > 1 ? node_at(s, ip, t->flags) : NULL;
+}
 
 /* Adds the calls of a node. False: too many. */
 static bool add_calls(struct trial *t, struct pt_memo *s, struct pt_node *n)
@@ -890,54 +1027,98 @@ static int try_lead(struct trial *t, struct pt_memo *s, struct pt_node *n,
 	return 1;
 }
 
-/* The branch at the end of n takes the TIP, and the path ends. False: it does
- * not, or there is no room. */
-static bool end_at_tip(struct trial *t, struct pt_memo *s, struct pt_node *n)
+/* Along branches to other regions, from n on, to a node that is none. NULL: they lead to
+ * no code, too far, or into too many regions; *nomem: there is no room. */
+static struct pt_node *pass_leads(struct trial *t, struct pt_memo *s, struct pt_node *n,
+				  bool bit, bool *nomem)
 {
-	struct aux_step *step;
+	for (unsigned i = 0;; i++) {
+		struct aux_step *step;
 
-	if ((n->kind == PT_NODE_NEW && !fill_node(s, n, false)) ||
-	    (n->kind != PT_NODE_TIP && n->kind != PT_NODE_RET) ||
-	    t->pub.n_steps == STEPS)
-		return false;
-	step = step_of(s, n, false);
-	if (!step || !add_calls(t, s, n))
-		return false;
-	add_step(t, step);
-	t->end = PT_END_TIP;
-	return true;
+		if (!add_region(t, n->region))
+			return NULL;
+		*nomem = n->kind == PT_NODE_NEW && !fill_node(s, n, bit);
+		if (*nomem || n->kind != PT_NODE_LEAD)
+			return *nomem ? NULL : n;
+		if (t->max_regions < 2 || i == LEADS ||
+		    t->pub.n_steps == STEPS || !add_calls(t, s, n))
+			return NULL;
+		step = step_of(s, n, false);
+		*nomem = !step;
+		if (!step)
+			return NULL;
+		add_step(t, step);
+		n = node_across(t, s, n->next_ip);
+		if (!n)
+			return NULL;
+	}
 }
 
-/* Applies bits (below a stop bit) from n on. False: no room. */
+/* The path ends before n, which takes no bit, or leads out of its regions. */
+static void end_before(struct trial *t, const struct pt_node *n, bool leads)
+{
+	t->end = leads && t->pub.n_steps ? PT_END_IP : PT_END_STOP;
+	t->ip = n->ip;
+}
+
+/* Applies bits (below a stop bit) from n on; tip: a TIP follows them. False: no
+ * room. */
 static bool apply_bits(struct trial *t, struct pt_memo *s, struct pt_node *n,
-		      unsigned bits)
+		       unsigned bits, bool tip)
 {
 	unsigned k = 31 - (unsigned)__builtin_clz(bits);
 
 	while (k) {
-		bool bit = bits >> (k - 1) & 1;
-		int r = try_step(t, s, n, bit);
+		bool bit = bits >> (k - 1) & 1, nomem = false;
+		struct trial_mark before = mark_trial(t);
+		struct pt_node *at = pass_leads(t, s, n, bit, &nomem);
+		int r = at ? try_step(t, s, at, bit) : 0;
 
-		if (r < 0)
+		if (nomem || r < 0)
 			return false;
 		t->left = (bits & ((1U << k) - 1)) | 1U << k;
 		if (!r) {
-			t->end = n->kind == PT_NODE_LEAD && t->pub.n_steps ?
-					 PT_END_IP : PT_END_STOP;
-			t->ip = n->ip;
+			reset_trial(t, &before);
+			end_before(t, n, at != n);
 			return true;
 		}
 		k--;
 		t->left = (bits & ((1U << k) - 1)) | 1U << k;
-		n = apply_bit(t, s, n, bit);
-		if (!n)
+		n = apply_bit(t, s, at, bit);
+		if (!n && t->end == PT_END_IP && (k || tip))
+			n = node_across(t, s, t->ip);
+		if (!n) {
+			if (t->end == PT_END_IP && !k)
+				t->end = PT_END_NODE;	/* wherever that is */
+			t->node = NULL;
 			return true;
+		}
 	}
 	t->end = PT_END_NODE;
 	t->left = 1;
 	t->node = n;
 	t->ip = n->ip;
 	return true;
+}
+
+/* The branch at the end of n, or where that leads, takes the TIP, and the path ends.
+ * False: it does not, or there is no room. */
+static bool end_at_tip(struct trial *t, struct pt_memo *s, struct pt_node *n)
+{
+	struct trial_mark before = mark_trial(t);
+	struct aux_step *step;
+	bool nomem = false;
+
+	n = pass_leads(t, s, n, false, &nomem);
+	if (n && (n->kind == PT_NODE_TIP || n->kind == PT_NODE_RET) &&
+	    t->pub.n_steps < STEPS && (step = step_of(s, n, false)) &&
+	    add_calls(t, s, n)) {
+		add_step(t, step);
+		t->end = PT_END_TIP;
+		return true;
+	}
+	reset_trial(t, &before);
+	return false;
 }
 
 /* Tries bits, with PT_TIP, from n on. False: no room, or a TIP alone that n
@@ -948,18 +1129,19 @@ static bool try_path(struct trial *t, struct pt_memo *s, struct pt_node *n,
 	bool tip = bits & PT_TIP, taken;
 
 	t->pub = (struct aux_path){ 0 };
-	t->n_calls = t->height = 0;
+	t->n_calls = t->height = t->n_regions = 0;
+	t->max_regions = n->region->index && has_room_for_set(s) ? PT_SET : 1;
+	t->flags = n->flags;
 	bits &= PT_BITS;
 	if (n->kind == PT_NODE_NEW && !fill_node(s, n, false))
 		return false;
-	if (n->kind == PT_NODE_LEAD)
-		return try_lead(t, s, n, bits) > 0;
-	if (!apply_bits(t, s, n, bits))
+	if (!apply_bits(t, s, n, bits, tip))
 		return false;
-	if (!tip || t->end != PT_END_NODE)
-		return true;
-	taken = end_at_tip(t, s, t->node);
-	return taken || bits > 1;
+	taken = tip && t->end == PT_END_NODE && t->node &&
+		end_at_tip(t, s, t->node);
+	if (!t->pub.n_steps && n->kind == PT_NODE_LEAD)
+		return try_lead(t, s, n, bits) > 0;
+	return taken || !tip || bits > 1;
 }
 
 static size_t size_of_steps(const struct trial *t)
@@ -976,11 +1158,11 @@ static void copy_to(struct pt_path *p, void *steps, const struct trial *t)
 }
 
 static struct pt_entry entry_of(const struct trial *t, uint64_t key,
-				struct pt_path *p, const struct pt_region *r)
+				struct pt_path *p, unsigned index)
 {
 	return (struct pt_entry){ .key = key, .path = p,
 				  .next = pt_key_ip(t->ip) |
-					  (r->index * PT_ENDS +
+					  (index * PT_ENDS +
 					   (unsigned)t->end),
 				  .n_insns = t->pub.n_insns,
 				  .left = (uint16_t)t->left,
@@ -991,7 +1173,7 @@ static struct pt_entry entry_of(const struct trial *t, uint64_t key,
 /* Keeps a path under its key. NULL: no room. */
 static const struct pt_entry *keep_path(struct pt_memo *s,
 					const struct trial *t, uint64_t key,
-					const struct pt_region *r)
+					unsigned index)
 {
 	struct pt_entry *e;
 	struct pt_path *p;
@@ -999,7 +1181,7 @@ static const struct pt_entry *keep_path(struct pt_memo *s,
 
 	/* Dense, 7 of 8 entries: what is looked up often is in its line anyway
 	 * (promote), and half the memory is near (1.17 to 1.10 s, b143d79). */
-	if (!r->index ||
+	if (!index ||
 	    (s->n_paths >= s->max_paths / 8 * 7 && !grow_paths(s)))
 		return NULL;
 	p = alloc_lines(s, sizeof(*p) + t->n_calls * sizeof(*p->sites));
@@ -1009,7 +1191,7 @@ static const struct pt_entry *keep_path(struct pt_memo *s,
 	copy_to(p, steps, t);
 	p->pub.kept = 1;
 	e = find_free(s->paths, s->path_mask, key);
-	*e = entry_of(t, key, p, r);
+	*e = entry_of(t, key, p, index);
 	s->n_paths++;
 	return e;
 }
@@ -1041,11 +1223,14 @@ static const struct pt_entry *make_path(struct pt_memo *s, struct pt_node *n,
 	struct pt_path *p;
 	struct trial t;
 	size_t before, size;
+	unsigned index;
 
 	if (!try_path(&t, s, n, bits))
 		return NULL;
+	index = t.n_regions > 1 ? index_of_set(s, t.regions, t.n_regions) :
+				  n->region->index;
 	if (is_kept(s, key))
-		e = keep_path(s, &t, key, n->region);
+		e = keep_path(s, &t, key, index);
 	before = sizeof(*p) + t.n_calls * sizeof(*p->sites);
 	size = before + size_of_steps(&t);
 	if (e || s->n_scratch + size > SCRATCH)
@@ -1053,7 +1238,7 @@ static const struct pt_entry *make_path(struct pt_memo *s, struct pt_node *n,
 	p = (struct pt_path *)(s->scratch + s->n_scratch);
 	s->n_scratch += size;
 	copy_to(p, (uint8_t *)p + before, &t);
-	s->temp_entry = entry_of(&t, key, p, n->region);
+	s->temp_entry = entry_of(&t, key, p, index);
 	return &s->temp_entry;
 }
 
@@ -1091,7 +1276,7 @@ const struct pt_entry *pt_memo_find(struct pt_memo *s, uint64_t key_ip,
 	if (!n)
 		return NULL;
 	for (e = first; e->key; e = find_next(s->paths, s->path_mask, e))
-		if (e->key == key && pt_entry_region(e) == n->region->index)
+		if (e->key == key && is_entry_current(s, e, n->region))
 			return promote(s, e);
 	return make_path(s, n, bits, key);
 }

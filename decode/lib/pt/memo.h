@@ -3,6 +3,7 @@
  * The memo of the Intel PT decoder: code in the form in which packets need it.
  *
  *   region	one answer of the host: bytes of code, mapped at an address
+ *   set	regions that a path leads through, where these are more than one
  *   node	from an ip in a region to the next instruction that takes a packet, or
  *		a direct branch to another region
  *   step	the RANGEs of a node, for one outcome of its branch (aux_step)
@@ -28,7 +29,9 @@
 
 #include "common/x86_insn.h"
 
-#define PT_REGIONS 8192		/* with an index; the fast path needs one */
+#define PT_REGIONS 6144		/* with an index; the fast path needs one */
+#define PT_SETS 2048		/* of regions that paths lead through */
+#define PT_SET 4		/* regions in a set, at most */
 #define PT_ENDS	8		/* places for enum pt_path_end in a tag */
 #define PT_STACK 64		/* calls of the return stack, power of two */
 #define PT_LINE 64		/* of the cache */
@@ -49,9 +52,9 @@
  *
  * A key is exact, no hash of what it stands for: equal keys mean the same packets at the
  * same address in the same mode. What it does not say is the region, as another
- * space may have other code there. The entry does: its tag is region and end of the path in
- * one number, and ready[tag] says in one load whether the region is mapped in the
- * host's generation and whether the path ends as the key's packets do.
+ * space may have other code there. The entry does: its tag is region (or set) and end of the
+ * path in one number, and ready[tag] says in one load whether the region is mapped in the
+ * host's generation (of a set, all are) and whether the path ends as the key's packets do.
  *
  * Entries are 32 bytes, two to a cache line. The search for a key begins at the line that
  * its hash names and goes on from there. The loop of the fast path looks at the first line
@@ -79,9 +82,9 @@ enum pt_path_end {
 	PT_END_NODE = 0,	/* at next, and all bits are used up */
 	PT_END_TIP,		/* after the branch that takes the TIP */
 	PT_END_POP,		/* at a return to a call before the path */
-	PT_END_IP,		/* at next, outside of the region, or before a branch
-				 * to another one; bits are left. All of them: the
-				 * path is a lead, that branch alone */
+	PT_END_IP,		/* at next, outside of the set, or before a branch
+				 * out of it; bits are left. All of them: the path is
+				 * a lead, that branch alone */
 	PT_END_STOP,		/* at next, which cannot take the next bit */
 	PT_N_ENDS,
 };
@@ -114,7 +117,8 @@ static inline struct pt_entry *pt_entry_at(struct pt_entry *table, size_t mask,
 	return (struct pt_entry *)((uint8_t *)table + (offset & mask));
 }
 
-/* Region and end of an entry in one: PT_ENDS times the index plus the end. What
+/* Region or set and end of an entry in one: PT_ENDS times the index plus the end; the
+ * indexes of sets begin at PT_REGIONS. What
  * belongs to a region is in one place: few regions touch little memory. */
 static inline uint16_t pt_entry_tag(const struct pt_entry *e)
 {
@@ -126,7 +130,7 @@ static inline enum pt_path_end pt_entry_end(const struct pt_entry *e)
 	return (enum pt_path_end)(pt_entry_tag(e) % PT_ENDS);
 }
 
-static inline unsigned pt_entry_region(const struct pt_entry *e)
+static inline unsigned pt_entry_index(const struct pt_entry *e)
 {
 	return pt_entry_tag(e) / PT_ENDS;
 }
@@ -171,6 +175,13 @@ struct pt_region {
 	const uint8_t *bytes;
 	uint16_t index;		/* from 1 on; 0: none was left: no entry has it */
 	struct pt_region *next;
+};
+
+/* Regions that are mapped at once, the first one where its paths begin. */
+struct pt_set {
+	struct pt_region *regions[PT_SET];
+	uint16_t n;
+	uint16_t next;		/* of its hash: index from 1 on; 0: none */
 };
 
 /* How a RANGE ends (enum aux_range_end) whose last instruction is of that
@@ -256,16 +267,19 @@ struct pt_memo {
 	struct pt_region *regions; /* all */
 	struct pt_region *last;	/* the one found last, or NULL */
 	uint32_t n_regions;	/* the next index: from 1 on */
+	struct pt_set *sets;	/* n_sets; NULL: none yet */
+	uint16_t *set_heads;	/* PT_SETS, by hash: indexes from 1 on */
+	uint32_t n_sets;
 
 	/*
 	 * By pt_entry_tag. 0: the region is mapped, and a path that ends so
 	 * takes TNT bits alone; PT_TIP: it takes them and a TIP. So the fast
 	 * loop compares it with the PT_TIP bit of its packets. PT_READY: it is
 	 * mapped, but the path needs more than the loop does. PT_UNKNOWN: ask
-	 * the host. Written for indexes below n_regions alone.
+	 * the host. Written for indexes that are in use alone.
 	 */
 	uint16_t *ready;
-	uint16_t *ready_regions; /* indexes of regions that are not PT_UNKNOWN */
+	uint16_t *ready_regions; /* indexes that are not PT_UNKNOWN */
 	uint32_t n_ready;
 
 	/* tables, open addressing, sizes are powers of two */
