@@ -380,6 +380,21 @@ static bool lacks_address(struct etm *d)
 	       !d->out.code_missing;
 }
 
+/* What ran from first on up to where there is no code. */
+static void push_up_to_hole(struct etm *d, uint64_t first, uint64_t hole)
+{
+	struct etm_node n = { .ip = first, .last = hole - 4,
+			      .n = (uint32_t)((hole - first) / 4),
+			      .taken = AUX_END_FALL };
+	struct aux_flow range = etm_range(&n, true);
+
+	if (hole != first)
+		etm_push_range(d, &range);
+	if (!d->out.code_missing || d->missing_ip != hole)
+		etm_push_no_code(d, hole);
+	etm_invalidate_returns(d, hole, AUX_GAP_NO_CODE);
+}
+
 /*
  * The P0 elements between the flow's ip and this one were not taken (DDI 0487,
  * K10.5.5.7). An instruction that is no P0 element, or that the flow cannot
@@ -389,7 +404,7 @@ void etm_apply_source(struct etm *d, uint64_t ip)
 {
 	struct etm_node n = { 0 };
 	struct aux_flow range;
-	uint64_t first = ip;
+	uint64_t first = ip, hole;
 	uint32_t word;
 
 	if (d->ctx.needed || !d->flow.code_64) {
@@ -419,6 +434,11 @@ void etm_apply_source(struct etm *d, uint64_t ip)
 	if (ip - first >= ETM_WALK_MAX) {
 		d->unsupported = true;
 		return;
+	}
+	hole = etm_find_hole(d, first, ip);
+	if (hole != ip) {
+		push_up_to_hole(d, first, hole);
+		first = ip;
 	}
 	end_range(d, &range, first, ip, word);
 	etm_push_range(d, &range);

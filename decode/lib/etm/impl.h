@@ -235,6 +235,8 @@ struct etm_mark {
 
 /* The A64 instruction at ip. False: the host has no code there. */
 bool etm_read_insn(struct etm *d, uint64_t ip, uint32_t *word);
+/* The first address from ip on that has no code; end: all have, up to there. */
+uint64_t etm_find_hole(struct etm *d, uint64_t ip, uint64_t end);
 /* The node at ip; NULL: there is no code, or the memo cannot keep it. */
 struct etm_node *etm_find_node(struct etm *d, uint64_t ip);
 /* Fills node from ip to the next P0 element. False: there is no code at

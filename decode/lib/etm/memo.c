@@ -334,6 +334,23 @@ bool etm_read_insn(struct etm *d, uint64_t ip, uint32_t *word)
 	return true;
 }
 
+uint64_t etm_find_hole(struct etm *d, uint64_t ip, uint64_t end)
+{
+	const struct etm_region *r;
+	uint32_t word;
+
+	while (ip < end) {
+		r = etm_find_region(d, ip);
+		if (r && r->code.end - ip >= 4)
+			ip += (r->code.end - ip) & ~UINT64_C(3);
+		else if (etm_read_insn(d, ip, &word))
+			ip += 4;
+		else
+			return ip;
+	}
+	return end;
+}
+
 /* wfi, wfe and their forms with a timeout are P0 elements from ETMv4.3 on, if
  * TRCIDR2 says so. */
 static bool is_wait(const struct etm *d, uint32_t word)
