@@ -891,6 +891,22 @@ static const uint8_t *check_psb(const struct pt_cursor *c, const uint8_t *p)
 	return NULL;
 }
 
+#define PLAIN_BYTES 16		/* from where check_plain looks at a packet */
+
+/* After PADs, MTCs and CYCs of one byte. */
+static const uint8_t *skip_small(const uint8_t *p, const uint8_t *end)
+{
+	while (end - p >= PLAIN_BYTES) {
+		if (!*p || (*p & 7) == 3)
+			p++;
+		else if (*p == 0x59)
+			p += 2;
+		else
+			break;
+	}
+	return p;
+}
+
 /* The next packet from p on that matters, or NULL; *pkt. */
 static const uint8_t *skip_to_item(const struct pt_cursor *c, const uint8_t *p,
 				   struct ptpkt *pkt)
@@ -898,7 +914,7 @@ static const uint8_t *skip_to_item(const struct pt_cursor *c, const uint8_t *p,
 	unsigned block = 0;
 
 	do {
-		p = ptpkt_skip_pads(p, c->end);
+		p = ptpkt_skip_pads(skip_small(p, c->end), c->end);
 		if (read_packet(c, p, &block, pkt) || block)
 			return NULL;
 		p += pkt->size;
@@ -928,22 +944,6 @@ static const uint8_t *check_item(const struct pt_cursor *c, const uint8_t *p,
 		return p + pkt->size;
 	}
 	return !*on && p && is_one_of(pkt, OFF_EVENTS) ? p + pkt->size : NULL;
-}
-
-#define PLAIN_BYTES 16		/* from where check_plain looks at a packet */
-
-/* After PADs, MTCs and CYCs of one byte. */
-static const uint8_t *skip_small(const uint8_t *p, const uint8_t *end)
-{
-	while (end - p >= PLAIN_BYTES) {
-		if (!*p || (*p & 7) == 3)
-			p++;
-		else if (*p == 0x59)
-			p += 2;
-		else
-			break;
-	}
-	return p;
 }
 
 /* Is a TNT at p, short or long? */

@@ -26,6 +26,7 @@
 				 * PSB+, with a TIME */
 #define ROOM_OFF 2		/* of a TIP.PGD */
 #define PSBEND_SIZE 2
+#define MTC_OPCODE 0x59
 
 /* Is a TIME due at an event now, as in pt_emit_time? */
 static bool is_due(const struct pt_fast *r)
@@ -523,7 +524,10 @@ static bool take_items(struct pt_fast *r)
 	unsigned block = 0;
 
 	do {
-		r->p = ptpkt_skip_pads(r->p, d->cur.end);
+		do	/* a long pause may be nothing but MTCs */
+			r->p = ptpkt_skip_pads(r->p, d->cur.end);
+		while (r->lazy && r->p < d->checked && *r->p == MTC_OPCODE &&
+		       pt_fast_skip_time(r));
 		if (r->p >= d->checked ||
 		    ptpkt_next_on(r->p, d->cur.end, d->cur.errata, &block,
 				  &pkt) <= 0)
