@@ -206,6 +206,8 @@ int synth_mmap_kernel(struct writer *w, const struct synth_id *id,
 int synth_itrace_start(struct writer *w, const struct synth_id *id,
 		       uint32_t pid, uint32_t tid);
 int synth_switch(struct writer *w, const struct synth_id *id, bool out);
+/* The thread goes, though it could run on. */
+int synth_preempted(struct writer *w, const struct synth_id *id);
 int synth_aux(struct writer *w, const struct synth_id *id, uint64_t offset,
 	      uint64_t size, uint64_t flags);
 

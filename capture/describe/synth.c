@@ -217,6 +217,15 @@ int synth_itrace_start(struct writer *w, const struct synth_id *id,
 	return finish(w, &r, id);
 }
 
+int synth_preempted(struct writer *w, const struct synth_id *id)
+{
+	struct rec r;
+
+	rec_init(&r, PERF_RECORD_SWITCH, PERF_RECORD_MISC_SWITCH_OUT |
+					 PERF_RECORD_MISC_SWITCH_OUT_PREEMPT);
+	return finish(w, &r, id);
+}
+
 int synth_switch(struct writer *w, const struct synth_id *id, bool out)
 {
 	struct rec r;

@@ -305,7 +305,8 @@ static void switch_out(struct soft_thread *t)
 		free_stream(st);
 	} else {
 		id = id_of(t, *now);
-		keep_error(s, synth_switch(s->w, &id, true));
+		keep_error(s, t->user ? synth_preempted(s->w, &id) :
+					synth_switch(s->w, &id, true));
 		st->owner = NULL;
 	}
 	t->st = NULL;
