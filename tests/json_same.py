@@ -58,14 +58,14 @@ def hot(d, text):
         line = next((l for l in text if l.startswith(f"# {what}:")), "")
         for unit in ("ns", "cycles"):
             m = re.search(rf"(\d+) {unit}", line)
-            same(d[key][unit], int(m[1]) if m else 0, f"{key} {unit}")
+            same(d[key][unit] if d[key] else 0, int(m[1]) if m else 0, f"{key} {unit}")
 
 
 def find(d, text):	# -F time,dur,self,offcpu,untraced,lost,pid,tid,insns,cycles,end,state,sym
     got = []
     for c in d["calls"]:
         whole, rest = divmod(c["time_ns"], 10 ** 9)
-        got.append(" ".join(str(v) for v in (
+        got.append(" ".join("-" if v is None else str(v) for v in (
             f"{whole}.{rest:09d}" if c["time_ns"] else "-", c["ns"], c["self_ns"], c["off_cpu_ns"], c["untraced_ns"],
             c["lost_ns"], c["pid"], c["tid"], c["instructions"], c["cycles"], c["end"], c["state"], c["function"])))
     same(got, [l for l in text if not l.startswith("#")], "calls")

@@ -59,11 +59,11 @@ that "calls: gaps follow what they follow in insn" "$here/got" cmp -s "$here/wan
 "$auxdecode" calls -F tid,sym "$data" 2>/dev/null | places | sort >"$here/got"
 that "calls -F: the same" "$here/got" cmp -s "$here/want" "$here/got"
 
-# ---- one file, one number: self, off CPU, not traced, lost, instructions ----
+# ---- one file, one number: calls, self, total, off CPU, not traced, lost, instructions ----
 cat >"$here/compare.py" <<'EOP'
 import base64, collections, gzip, json, re, sqlite3, subprocess, sys, zlib
 tool, data, here = sys.argv[1:]
-FOUR = ("self", "offcpu", "untraced", "lost")
+KINDS = ("self", "offcpu", "untraced", "lost", "blocked", "preempted")
 
 def run(*args):
     out = subprocess.run([tool, *args, data], capture_output=True, text=True)
@@ -75,13 +75,13 @@ def rows(*args):
     return [l.split(" ") for l in run(*args) if not l.startswith("#")]
 
 def table():
-    return collections.defaultdict(lambda: [0, 0, 0, 0])
+    return collections.defaultdict(lambda: [0] * len(KINDS))
 
 bad = 0
 def compare(what, want, got):
     global bad
-    want = {k: v for k, v in want.items() if v and v not in ([0], [0] * 4)}
-    got = {k: v for k, v in got.items() if v and v not in ([0], [0] * 4)}
+    want = {k: v for k, v in want.items() if v and v not in ([0], [0] * len(KINDS))}
+    got = {k: v for k, v in got.items() if v and v not in ([0], [0] * len(KINDS))}
     for k in sorted(want.keys() | got.keys()):
         if want.get(k) != got.get(k):
             bad += 1
@@ -90,14 +90,29 @@ def compare(what, want, got):
     print(what, len(want), "equal" if want == got else "differ")
 
 # calls is what all others are compared with
-times, insns, whole = table(), collections.Counter(), 0
-for f in rows("calls", "-F", "self,offcpu,untraced,lost,own,sym"):
-    name = " ".join(f[5:])
-    for i in range(4):
-        times[name][i] += int(f[i]) if f[i] != "-" else 0
-    insns[name] += int(f[4]) if f[4] != "-" else 0
-sums = [sum(v[i] for v in times.values()) for i in range(4)]
-print("self %d off CPU %d not traced %d lost %d" % tuple(sums))
+times, insns, calls, total = table(), collections.Counter(), collections.Counter(), collections.Counter()
+names, parents = {}, {}
+def is_inner(i):	# its function is among its callers
+    name = names[i]
+    while (i := parents[i]) in names:
+        if names[i] == name:
+            return True
+for f in rows("calls", "-F", "event,id,parent,own,dur," + ",".join(KINDS) + ",sym"):
+    name = " ".join(f[5 + len(KINDS):])
+    if f[0] == "enter":
+        names[f[1]], parents[f[1]] = name, f[2]
+        calls[name] += 1
+        continue
+    for i in range(len(KINDS)):
+        times[name][i] += int(f[5 + i]) if f[5 + i] != "-" else 0
+    insns[name] += int(f[3]) if f[3] != "-" else 0
+    if f[4] != "-" and not is_inner(f[1]):
+        total[name] += int(f[4])
+sums = [sum(v[i] for v in times.values()) for i in range(len(KINDS))]
+print("self %d off CPU %d not traced %d lost %d blocked %d preempted %d" % tuple(sums))
+print("most calls:", calls.most_common(12))
+compare("blocked and preempted are off CPU", {"all": sums[1]}, {"all": sums[4] + sums[5]})
+sums = sums[:4]
 self_ns = {k: [v[0]] for k, v in times.items()}
 # A thread may wait before its first instruction: that is in no call.
 for l in run("flame", "--by", "time", "--per", "all"):
@@ -105,14 +120,17 @@ for l in run("flame", "--by", "time", "--per", "all"):
     for i, k in enumerate(("[off_CPU]", "[not_traced]", "[gap]"), 1):
         sums[i] += int(n) if stack == k else 0
 
-got = table()
-for f in rows("find", "-F", "self,offcpu,untraced,lost,sym"):
-    for i in range(4):
-        got[" ".join(f[4:])][i] += int(f[i])
+got, n = table(), collections.Counter()
+for f in rows("find", "-F", ",".join(KINDS) + ",sym"):
+    name = " ".join(f[len(KINDS):])
+    for i in range(len(KINDS)):
+        got[name][i] += int(f[i])
+    n[name] += 1
 compare("find", times, got)
+compare("find, calls", calls, n)
 
 def hot(by):
-    got, other = collections.Counter(), {}
+    got, other, n, in_all = collections.Counter(), {}, collections.Counter(), collections.Counter()
     at = 6
     for l in run("hot", "--by", by, "-n", "99999"):
         if l.startswith("# ") and "IPC function" in l:
@@ -122,47 +140,70 @@ def hot(by):
             other[m[1]] = int(m[2])
         elif not l.startswith("#"):
             f = l.split()
-            got[f[at]] += int(f[0])
-    return got, other
-got, other = hot("time")
+            name = " ".join(f[at:-1])
+            got[name] += int(f[0])
+            in_all[name] += int(f[2])
+            n[name] += int(f[4])
+    return got, other, n, in_all
+got, other, n, in_all = hot("time")
 compare("hot --by time", self_ns, {k: [v] for k, v in got.items()})
+compare("hot, calls", calls, n)
+compare("hot, total", total, in_all)
 compare("hot, what is nobody's", {"all": sums[1:]},
         {"all": [other.get(k, 0) for k in ("off CPU", "not traced", "lost in gaps")]})
 compare("hot --by insns", insns, hot("insns")[0])
 
+plain = {k.replace(" ", "_"): k for k in calls}	# folded stacks have no blanks
 def leaves(by):
     got = collections.Counter()
     for l in run("flame", "--by", by, "--per", "all"):
         stack, n = l.rsplit(" ", 1)
-        got[stack.split(";")[-1]] += int(n)
+        k = stack.split(";")[-1]
+        got[plain.get(k, k)] += int(n)
+        for k in set(stack.split(";")):
+            in_stacks[plain.get(k, k)] += int(n)
     return got
+in_stacks = collections.Counter()
 got = leaves("time")
 compare("flame, what is nobody's", {"all": sums[1:]},
         {"all": [got.pop(k, 0) for k in ("[off_CPU]", "[not_traced]", "[gap]")]})
 got.pop("[unknown]", 0)
 compare("flame --by time", self_ns, {k: [v] for k, v in got.items()})
+compare("flame, total", total, {k: v for k, v in in_stacks.items() if k in calls})
 got = leaves("insns")
 compare("flame --by insns", insns, got)
 
 run("export", "--to", "sqlite", "-o", here + "/db")
 db = sqlite3.connect(here + "/db")
-got, n = table(), collections.Counter()
-for f in db.execute("SELECT function, self_ns, off_cpu_ns, untraced_ns, lost_ns, self_insns FROM function_times"):
-    for i in range(4):
+got, n, c, t = table(), *(collections.Counter() for _ in range(3))
+for f in db.execute("SELECT function, self_ns, off_cpu_ns, untraced_ns, lost_ns, blocked_ns, preempted_ns, self_insns,"
+                    " calls, total_ns FROM function_times"):
+    for i in range(len(KINDS)):
         got[f[0]][i] += f[i + 1]
-    n[f[0]] += f[5]
+    n[f[0]] += f[7]
+    c[f[0]] += f[8]
+    t[f[0]] += f[9]
 compare("sqlite", times, got)
 compare("sqlite, instructions", insns, n)
+compare("sqlite, calls", calls, c)
+compare("sqlite, total", total, t)
 
-got, names = table(), {}
+got, open_calls, c, t = table(), {}, collections.Counter(), collections.Counter()
 for l in run("export", "--to", "jsonl"):
     o = json.loads(l)
+    stack = open_calls.setdefault(o.get("track"), [])
     if o["type"] == "call":
-        names[o["id"]] = o["name"]
+        stack.append(o["name"])
+        c[o["name"]] += 1
     elif o["type"] == "return":
-        for i, k in enumerate(("self_ns", "off_cpu_ns", "untraced_ns", "lost_ns")):
-            got[names[o["id"]]][i] += o[k]
+        name = stack.pop()
+        for i, k in enumerate(("self_ns", "off_cpu_ns", "untraced_ns", "lost_ns", "blocked_ns", "preempted_ns")):
+            got[name][i] += o[k]
+        if name not in stack:
+            t[name] += o["ns"]
 compare("jsonl", times, got)
+compare("jsonl, calls", calls, c)
+compare("jsonl, total", total, t)
 
 got, name, on = collections.Counter(), {}, None
 skip = False
@@ -248,7 +289,13 @@ own, ins = collections.Counter(), collections.Counter()
 for k, a, b in zip(*(find_list(page, k) for k in ("name", "ownNs", "ownInsns"))):
     own[k] += a
     ins[k] += b
+c, t = collections.Counter(), collections.Counter()
+for k, a, b in zip(*(find_list(page, k) for k in ("name", "calls", "totalNs"))):
+    c[k] += a
+    t[k] += b
 compare("report", self_ns, {k: [v] for k, v in own.items()})
+compare("report, calls", calls, c)
+compare("report, total", total, t)
 compare("report, instructions", insns, ins)
 sys.path.insert(0, "tests")
 import report_page
@@ -259,7 +306,7 @@ for kind, raw in report_page.blocks(here + "/r.html"):
     elif kind == "nodes":
         for x in report_page.nodes(raw):
             away[info["name"][x.func]] += x.away
-compare("report, of single calls what is no self time", {k: [sum(v[1:])] for k, v in times.items()},
+compare("report, of single calls what is no self time", {k: [sum(v[1:4])] for k, v in times.items()},
         {k: [v / info["ticks"]] for k, v in away.items()})
 
 # latency rounds: its text is that of the sum over the calls that find calls whole
@@ -290,8 +337,47 @@ that "threads that wait are off the CPU" "$here/out" grep -Eq '^self [1-9][0-9]*
 "$auxdecode" calls "$data" >"$here/out" 2>/dev/null
 # which call waits is the scheduler's choice: the threads are those of find
 "$auxdecode" find -F tid,offcpu "$data" 2>/dev/null | awk '!/^#/ && $2 > 0 { print $1 }' | sort >"$here/want"
-sed -nE 's|^ *[0-9]+/([0-9]+) .*# off CPU [0-9.]+ [mun]?s( .*)?$|\1|p' "$here/out" | sort >"$here/got"
+sed -nE 's/^ *[0-9]+\/([0-9]+) .*# off CPU [0-9.]+ [mun]?s(, (blocked|preempted)|: [^#]*)(  #.*)?$/\1/p' "$here/out" | sort >"$here/got"
 that "calls: it is shown where it happens" "$here/out" cmp -s "$here/want" "$here/got"
+
+# ---- a C++ program that knows how often its functions were called ----
+data=$here/waits
+"$auxcap" -q -e soft_pt/tsc,mtc,cyc/u -o "$data" -- "$programs/waits" >"$here/want" 2>"$here/err"
+ok $? "a recording of threads, a mutex and sleep" "$here/err"
+agree "a C++ program"
+"$auxdecode" hot -n 9999 --by time "$data" 2>/dev/null | sed -nE 's/^ +[0-9]+ +[0-9.]+ +[0-9]+ +[0-9.]+ +([0-9]+) +[0-9.]+ +[0-9.-]+ (.*) [^ ]*waits$/\1 \2/p' \
+	>"$here/calls"
+while read -r name n; do
+	is "$(sed -nE "s/^([0-9]+) (double )?$name(<double>)?\\(.*/\\1/p" "$here/calls")" "$n" "$name was called $n times"
+done <"$here/want"
+# each nap is a millisecond at least, none of it its own
+"$auxdecode" find -F dur,self,offcpu,untraced,lost,state,caller,sym 'nap*' "$data" 2>/dev/null | grep -v '^#' >"$here/out"
+is "$(wc -l <"$here/out")" 15 "find: each nap"
+"$auxdecode" latency --json 'nap(*' "$data" >"$here/json" 2>/dev/null
+that "latency: napping is time off the CPU or in the kernel" "$here/json" python3 - "$here/json" <<'END'
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["calls"] == 15 and d["total"] >= 15000000, d["total"]
+assert d["on_cpu_ns"] + d["off_cpu_ns"] == d["total"]
+assert d["off_cpu_ns"] == d["blocked_ns"] + d["preempted_ns"]
+assert d["self"] <= d["on_cpu_ns"] - d["untraced_ns"] - d["lost_ns"]
+assert d["untraced_ns"] + d["off_cpu_ns"] >= 15000000
+END
+
+# ---- what records of switches do not say is not known ----
+data=$here/alone
+"$auxcap" -q --per-thread -e soft_pt/tsc,mtc,cyc/u -o "$data" -- "$programs/hello_static" >/dev/null 2>"$here/err"
+ok $? "a recording without records of switches" "$here/err"
+is "$("$auxdecode" dump "$data" 2>/dev/null | grep -c ' SWITCH')" 0 "there are none"
+is "$("$auxdecode" find -F offcpu,blocked,preempted "$data" 2>/dev/null | grep -v '^#' | sort -u)" "- - -" "find: none is made up"
+is "$("$auxdecode" calls -F offcpu,blocked,preempted "$data" 2>/dev/null | grep -v '^#' | sort -u)" "- - -" "calls: the same"
+"$auxdecode" export --to sqlite -o "$here/alone.db" "$data" 2>"$here/err"
+is "$(python3 -c 'import sqlite3, sys
+print(*sqlite3.connect(sys.argv[1]).execute("SELECT count(off_cpu_ns), count(blocked_ns), count(*) > 9 FROM calls").fetchone())' \
+	"$here/alone.db")" "0 0 1" "sqlite: NULL"
+that "find: times are there" - test "$("$auxdecode" find -F self "$data" 2>/dev/null | grep -c '^[0-9]')" -gt 9
+
+# ---- gaps ----
 data=$here/torn
 "$auxcap" -q -e soft_pt/psb_period=0,tsc,mtc,cyc/u --inject-overflow 4 -o "$data" -- /bin/ls / >/dev/null 2>&1
 agree "a program with gaps"

@@ -26,13 +26,15 @@
 #include <stdint.h>
 
 #include "decode/lib/session/sink.h"
+#include "decode/lib/sideband/sideband.h"
 
 /*
  * What is counted, of one thread.
  *
  * Each moment of a thread's time is just one of four. It is
  *
- *	off CPU		between the records that it was switched out and in again
+ *	off CPU		between the records that it was switched out and in again:
+ *			blocked, if it waited, preempted, if it could have run
  *	lost		else, from a gap until something is traced again
  *	not traced	else, while trace is off: the kernel, or a filter
  *	self		else: time of the function on top of the stack, and of no
@@ -47,6 +49,7 @@
 struct call_count {
 	uint64_t ns;		/* time, all of it; 0: unknown */
 	uint64_t off_ns;	/* of it: off CPU, */
+	uint64_t blocked_ns, preempted_ns; /* of that, where it is known */
 	uint64_t untraced_ns;	/* not traced, */
 	uint64_t lost_ns;	/* lost */
 	uint64_t insns;
@@ -142,6 +145,9 @@ struct calls_ops {
 	 * not found again after it end with CALL_END_LOST, before what runs
 	 * then begins. */
 	int (*gap)(void *priv, struct call_thread *t, const struct aux_flow *ev);
+	/* the thread was off the CPU in the meantime; now is the end of that */
+	int (*away)(void *priv, struct call_thread *t,
+		    const struct off_span *span);
 	/* Trace is off or on again (a filter, user or kernel code alone). */
 	int (*off)(void *priv, struct call_thread *t, bool on);
 	/* Any other event that is no RANGE, PATH or TIME: PAYLOAD, POWER,
@@ -183,6 +189,8 @@ static inline struct call_count call_minus(struct call_count a,
 	return (struct call_count){
 		.ns = a.ns - b.ns,
 		.off_ns = a.off_ns - b.off_ns,
+		.blocked_ns = a.blocked_ns - b.blocked_ns,
+		.preempted_ns = a.preempted_ns - b.preempted_ns,
 		.untraced_ns = a.untraced_ns - b.untraced_ns,
 		.lost_ns = a.lost_ns - b.lost_ns,
 		.insns = a.insns - b.insns,
@@ -203,6 +211,8 @@ static inline struct call_count call_plus(struct call_count a,
 	return (struct call_count){
 		.ns = a.ns + b.ns,
 		.off_ns = a.off_ns + b.off_ns,
+		.blocked_ns = a.blocked_ns + b.blocked_ns,
+		.preempted_ns = a.preempted_ns + b.preempted_ns,
 		.untraced_ns = a.untraced_ns + b.untraced_ns,
 		.lost_ns = a.lost_ns + b.lost_ns,
 		.insns = a.insns + b.insns,

@@ -223,7 +223,9 @@ static int charge_other(struct calltree *t, struct calltree_thread *ct,
 static int charge_others(struct calltree *t, struct calltree_thread *ct,
 			 struct call_count *more)
 {
-	struct call_count off = { .ns = more->off_ns, .off_ns = more->off_ns };
+	struct call_count off = { .ns = more->off_ns, .off_ns = more->off_ns,
+				  .blocked_ns = more->blocked_ns,
+				  .preempted_ns = more->preempted_ns };
 	struct call_count none = { .ns = more->untraced_ns,
 				   .untraced_ns = more->untraced_ns };
 	struct call_count lost = { .ns = more->lost_ns,
@@ -239,6 +241,7 @@ static int charge_others(struct calltree *t, struct calltree_thread *ct,
 	}
 	more->ns = call_self_ns(more);
 	more->off_ns = more->untraced_ns = more->lost_ns = 0;
+	more->blocked_ns = more->preempted_ns = 0;
 	err = charge_other(t, ct, CALLTREE_OFF_CPU, off);
 	if (!err)
 		err = charge_other(t, ct, CALLTREE_OFF, none);
@@ -283,6 +286,8 @@ static int begin(struct calltree *t, struct calltree_thread *ct,
 	if (!ct->seen) {
 		ct->last.ns = th->now.ns;
 		ct->last.off_ns = th->now.off_ns;
+		ct->last.blocked_ns = th->now.blocked_ns;
+		ct->last.preempted_ns = th->now.preempted_ns;
 		ct->last.untraced_ns = th->now.untraced_ns;
 		ct->last.lost_ns = th->now.lost_ns;
 		ct->seen = true;
@@ -363,8 +368,9 @@ static int add_up(struct calltree *t, struct calltree_thread *ct,
 		return err;
 	more = call_minus(th->now, ct->last);
 	if (th->now.ns < ct->last.ns || !ct->last.ns)
+		/* time was not known, or went back */
 		more.ns = more.off_ns = more.untraced_ns = more.lost_ns =
-			0; /* time was not known, or went back */
+			more.blocked_ns = more.preempted_ns = 0;
 	ct->last = th->now;
 	err = charge_others(t, ct, &more);
 	if (!err && !ct->away && ct->slices.on)

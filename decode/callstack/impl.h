@@ -250,6 +250,7 @@ struct calls {
 	size_t n_tails, tail;	/* tail: of the current stream */
 	uint64_t n_frames;
 	uint64_t n_insns;
+	int failed;			/* what ops->away returned */
 };
 
 static inline struct call_frame *stack_top(const struct thread *t)

@@ -531,29 +531,55 @@ static inline void set_last(const struct calls *c, struct thread *t,
 	t->epoch = c->code.epoch;
 }
 
-/* Between batches ctx has the time; inside one, TIME events do. Time never goes
- * back. */
-/* The thread's time up to ns, and of which kind it was; see struct
- * call_count. away: the thread may have been off the CPU. */
-static void pass_time(const struct calls *c, struct thread *t, uint64_t ns,
-		      bool away)
+/* The thread's time up to ns, which it was not off the CPU. */
+static void pass_on(struct thread *t, uint64_t ns)
 {
 	struct call_count *now = &t->pub.now;
-	uint64_t from = now->ns, off = 0;
 
-	now->ns = ns;
-	if (!from)
-		return;
-	if ((away || t->off || t->lost) && c->host->off_cpu)
-		off = c->host->off_cpu(c->host->priv, t->pub.tid, from, ns);
-	now->off_ns += off;
 	if (t->lost)
-		now->lost_ns += ns - from - off;
+		now->lost_ns += ns - now->ns;
 	else if (t->off)
-		now->untraced_ns += ns - from - off;
+		now->untraced_ns += ns - now->ns;
+	now->ns = ns;
 }
 
-static inline void advance_time(const struct calls *c, struct thread *t,
+/* The same for a time that it was. */
+static void pass_away(struct calls *c, struct thread *t,
+		      const struct off_span *span)
+{
+	struct call_count *now = &t->pub.now;
+	uint64_t ns = span->to - span->from;
+
+	now->ns = span->to;
+	now->off_ns += ns;
+	now->blocked_ns += span->why == OFF_BLOCKED ? ns : 0;
+	now->preempted_ns += span->why == OFF_PREEMPTED ? ns : 0;
+	if (c->ops->away && !c->failed)
+		c->failed = c->ops->away(c->priv, &t->pub, span);
+}
+
+/* The thread's time up to ns, and of which kind it was; see struct
+ * call_count. away: the thread may have been off the CPU. */
+static void pass_time(struct calls *c, struct thread *t, uint64_t ns, bool away)
+{
+	const struct sink_host *host = c->host;
+	struct off_span span;
+
+	if (!t->pub.now.ns) {
+		t->pub.now.ns = ns;
+		return;
+	}
+	while ((away || t->off || t->lost) && host->off_cpu &&
+	       host->off_cpu(host->priv, t->pub.tid, t->pub.now.ns, ns, &span)) {
+		pass_on(t, span.from);
+		pass_away(c, t, &span);
+	}
+	pass_on(t, ns);
+}
+
+/* Between batches ctx has the time; inside one, TIME events do. Time never goes
+ * back. */
+static inline void advance_time(struct calls *c, struct thread *t,
 				const struct aux_flow *ev)
 {
 	t->pub.now.cycles += ev->n;
@@ -892,7 +918,7 @@ on_event(struct calls *c, struct thread *t, const struct aux_flow *ev)
 }
 
 /* The gap lasts until something runs: the times before that are still in it. */
-static void end_gap(const struct calls *c, struct thread *t,
+static void end_gap(struct calls *c, struct thread *t,
 		    const struct aux_flow **ev, size_t *n)
 {
 	for (; *n && (*ev)->kind == AUX_FLOW_TIME; ++*ev, --*n)
@@ -931,7 +957,7 @@ int calls_flow(struct calls *c, const struct flow_ctx *ctx,
 	for (; n; n--, ev++)
 		if (ev->kind == AUX_FLOW_RANGE || ev->kind == AUX_FLOW_PATH)
 			c->n_insns += ev->n;
-	return rc;
+	return rc ? rc : c->failed;
 }
 
 uint64_t calls_n_insns(const struct calls *c)

@@ -249,41 +249,6 @@ static int emit(struct firefox *f, struct firefox_thread *th, uint32_t stack,
 	return err;
 }
 
-/*
- * Where off the CPU from a time on: the host knows only sums, so both ends are
- * searched for by halving. False: nowhere before to.
- */
-static bool find_off(const struct firefox *f, uint32_t tid, uint64_t from,
-		     uint64_t to, uint64_t *begin, uint64_t *end)
-{
-	const struct sink_host *h = f->x->env.host;
-	uint64_t low = from, high = to;
-
-	if (!h->off_cpu || !h->off_cpu(h->priv, tid, from, to))
-		return false;
-	while (low + 1 < high) {	/* off in [from, high), not before low */
-		uint64_t mid = low + (high - low) / 2;
-
-		if (h->off_cpu(h->priv, tid, from, mid))
-			high = mid;
-		else
-			low = mid;
-	}
-	*begin = high - 1;
-	low = *begin + 1;
-	high = to + 1;
-	while (low + 1 < high) {	/* all of [*begin, low) is off */
-		uint64_t mid = low + (high - low) / 2;
-
-		if (h->off_cpu(h->priv, tid, *begin, mid) == mid - *begin)
-			low = mid;
-		else
-			high = mid;
-	}
-	*end = low;
-	return true;
-}
-
 /* What an interval between two changes of the stack has. */
 struct interval {
 	uint32_t stack, off_cpu, untraced, lost;	/* its stacks */
@@ -327,7 +292,9 @@ static int emit_interval(struct firefox *f, struct firefox_thread *th, uint32_t 
 			      .lost_ns = more->lost_ns,
 			      .untraced_ns = more->untraced_ns,
 			      .insns = more->insns };
-	uint64_t off = more->off_ns, begin, end;
+	const struct sink_host *h = f->x->env.host;
+	uint64_t off = more->off_ns;
+	struct off_span s;
 	int err = 0;
 
 	if (v.lost_ns)
@@ -337,15 +304,16 @@ static int emit_interval(struct firefox *f, struct firefox_thread *th, uint32_t 
 		v.untraced = cover_stack(f, v.stack, f->untraced, CAT_UNTRACED);
 	if (off)
 		v.off_cpu = cover_stack(f, v.stack, f->off_cpu, CAT_OFF_CPU);
-	while (off && !err && find_off(f, tid, v.at, to, &begin, &end)) {
-		if (end - begin > off)
-			end = begin + off;
-		err = emit_on(f, th, &v, begin);
+	while (off && !err && h->off_cpu &&
+	       h->off_cpu(h->priv, tid, v.at, to, &s)) {
+		if (s.to - s.from > off)
+			s.to = s.from + off;
+		err = emit_on(f, th, &v, s.from);
 		if (!err)
-			err = emit(f, th, v.off_cpu, begin,
-				   f->by_insns ? 0 : end - begin);
-		v.at = end;
-		off -= end - begin;
+			err = emit(f, th, v.off_cpu, s.from,
+				   f->by_insns ? 0 : s.to - s.from);
+		v.at = s.to;
+		off -= s.to - s.from;
 	}
 	if (!err)
 		err = emit_on(f, th, &v, to);

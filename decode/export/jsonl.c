@@ -169,7 +169,11 @@ static int end_jsonl(void *format, struct export_track *t,
 		put_u64(j, ",\"insns\":", s->total.insns);
 		put_u64(j, ",\"self_insns\":", s->self.insns);
 		put_u64(j, ",\"self_ns\":", call_self_ns(&s->self));
-		put_u64(j, ",\"off_cpu_ns\":", s->self.off_ns);
+		if (j->x->env.host->off_cpu) {
+			put_u64(j, ",\"off_cpu_ns\":", s->self.off_ns);
+			put_u64(j, ",\"blocked_ns\":", s->self.blocked_ns);
+			put_u64(j, ",\"preempted_ns\":", s->self.preempted_ns);
+		}
 		put_u64(j, ",\"untraced_ns\":", s->self.untraced_ns);
 		put_u64(j, ",\"lost_ns\":", s->self.lost_ns);
 		put_u64(j, ",\"branches\":", s->total.branches);

@@ -35,7 +35,8 @@ static const char sqlite_tables[] =
 	" self_ns INTEGER, insns INTEGER, self_insns INTEGER,"
 	" branches INTEGER, cycles INTEGER, site INTEGER, depth INTEGER,"
 	" inner INTEGER, kind TEXT, how TEXT, guessed INTEGER, lost INTEGER,"
-	" off_cpu_ns INTEGER, untraced_ns INTEGER, lost_ns INTEGER);"
+	" off_cpu_ns INTEGER, untraced_ns INTEGER, lost_ns INTEGER,"
+	" blocked_ns INTEGER, preempted_ns INTEGER);"
 	"CREATE TABLE gaps (id INTEGER PRIMARY KEY, thread INTEGER,"
 	" start INTEGER, end INTEGER, cause TEXT, text TEXT,"
 	" stream_offset INTEGER);"
@@ -74,7 +75,8 @@ static const char sqlite_views[] =
 	" sum(CASE WHEN c.inner THEN 0 ELSE c.insns END) AS total_insns,"
 	" min(c.end - c.start) AS min_ns, max(c.end - c.start) AS max_ns,"
 	" sum(c.off_cpu_ns) AS off_cpu_ns, sum(c.untraced_ns) AS untraced_ns,"
-	" sum(c.lost_ns) AS lost_ns"
+	" sum(c.lost_ns) AS lost_ns, sum(c.blocked_ns) AS blocked_ns,"
+	" sum(c.preempted_ns) AS preempted_ns"
 	" FROM calls c JOIN functions f ON f.id = c.function GROUP BY f.id;"
 	/* how often did it run, second by second? */
 	"CREATE VIEW calls_per_second AS SELECT f.name AS function,"
@@ -102,7 +104,7 @@ enum statement { PUT_CALL, PUT_GAP, PUT_OFF, PUT_EVENT, PUT_COUNTER, PUT_SPAN,
 /* table */
 static const char *const statements[N_STATEMENTS] = {
 	[PUT_CALL] = "INSERT INTO calls VALUES"
-		     "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+		     "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
 	[PUT_GAP] = "INSERT INTO gaps VALUES (NULL,?,?,?,?,?,?)",
 	[PUT_OFF] = "INSERT INTO untraced VALUES (NULL,?,?,?)",
 	[PUT_EVENT] = "INSERT INTO events VALUES (NULL,?,?,?,?,?,?)",
@@ -175,6 +177,14 @@ static void put_u64(struct row *r, uint64_t v)
 static void put_null(struct row *r)
 {
 	sqlite3_bind_null(r->st, ++r->n);
+}
+
+static void put_known(struct row *r, uint64_t v, bool known)
+{
+	if (known)
+		put_u64(r, v);
+	else
+		put_null(r);
 }
 
 /* -1 is NULL. */
@@ -291,9 +301,9 @@ static int end_cover(struct sqlite *q, struct export_track *t,
 	return end_row(q, &r);
 }
 
-/* In the order of the table's columns. */
+/* In the order of the table's columns. away: time off the CPU is known. */
 static void put_call(struct row *r, const struct export_track *t,
-		     const struct export_slice *s, bool inner)
+		     const struct export_slice *s, bool inner, bool away)
 {
 	const struct call_frame *f = s->frame;
 
@@ -324,9 +334,11 @@ static void put_call(struct row *r, const struct export_track *t,
 	put_word(r, export_end_name(s->how));
 	put_u64(r, s->guessed || f->flags & CALL_GUESSED);
 	put_u64(r, export_is_cut(s->how));
-	put_u64(r, s->self.off_ns);
+	put_known(r, s->self.off_ns, away);
 	put_u64(r, s->self.untraced_ns);
 	put_u64(r, s->self.lost_ns);
+	put_known(r, s->self.blocked_ns, away);
+	put_known(r, s->self.preempted_ns, away);
 }
 
 /* inner: another frame of the function is still below, so total_ns must not
@@ -344,7 +356,7 @@ static int end_sqlite(void *format, struct export_track *t,
 	if (!active)
 		return -AUX_E_NOMEM;
 	r = start_row(q, PUT_CALL);
-	put_call(&r, t, s, --*active > 0);
+	put_call(&r, t, s, --*active > 0, q->x->env.host->off_cpu);
 	return end_row(q, &r);
 }
 

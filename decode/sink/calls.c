@@ -231,7 +231,7 @@ enum call_column {
 	C_EVENT, C_PID, C_TID, C_COMM, C_TIME, C_END, C_DUR, C_SELF, C_INSNS,
 	C_OWN, C_BRANCHES, C_CYCLES, C_DEPTH, C_STACK, C_KIND, C_HOW, C_GUESSED,
 	C_FROM, C_TO, C_BACK, C_SERIAL, C_PARENT, C_SYM, C_DSO, C_CALLER,
-	C_OFF_CPU, C_UNTRACED, C_LOST, C_N
+	C_OFF_CPU, C_BLOCKED, C_PREEMPTED, C_UNTRACED, C_LOST, C_N
 };
 
 /* table */
@@ -245,12 +245,13 @@ static const char *const names[C_N] = {
 	[C_TO] = "to", [C_BACK] = "back", [C_SERIAL] = "id",
 	[C_PARENT] = "parent", [C_SYM] = "sym", [C_DSO] = "dso",
 	[C_CALLER] = "caller", [C_OFF_CPU] = "offcpu",
+	[C_BLOCKED] = "blocked", [C_PREEMPTED] = "preempted",
 	[C_UNTRACED] = "untraced", [C_LOST] = "lost",
 };
 static const char row_fields[] =
 	"event,pid,tid,comm,time,end,dur,self,insns,own,branches,cycles,depth,"
 	"stack,kind,how,guessed,from,to,back,id,parent,sym,dso,caller,"
-	"offcpu,untraced,lost";
+	"offcpu,blocked,preempted,untraced,lost";
 
 /* table */
 static const char *const kinds[] = {
@@ -312,6 +313,7 @@ struct row {
 	struct call_count took;
 	const char *event, *how;
 	bool ended, guessed;
+	bool knows_off;		/* time off the CPU is known */
 };
 
 static void put_name(struct outbuf *out, struct call_func *f)
@@ -396,6 +398,7 @@ static void put_count(const struct row *r, struct outbuf *out,
 {
 	struct call_count own = call_minus(r->took, r->f->children);
 	const struct call_thread *t = r->t;
+	bool away = r->ended && t->now.ns && r->knows_off;
 
 	switch (col) {
 	case C_DUR:
@@ -405,7 +408,13 @@ static void put_count(const struct row *r, struct outbuf *out,
 		put_number(out, call_self_ns(&own), r->ended && t->now.ns);
 		return;
 	case C_OFF_CPU:
-		put_number(out, own.off_ns, r->ended && t->now.ns);
+		put_number(out, own.off_ns, away);
+		return;
+	case C_BLOCKED:
+		put_number(out, own.blocked_ns, away);
+		return;
+	case C_PREEMPTED:
+		put_number(out, own.preempted_ns, away);
 		return;
 	case C_UNTRACED:
 		put_number(out, own.untraced_ns, r->ended && t->now.ns);
@@ -423,7 +432,7 @@ static void put_count(const struct row *r, struct outbuf *out,
 		put_number(out, r->took.branches, r->ended);
 		return;
 	case C_CYCLES:
-		put_number(out, r->took.cycles, r->ended);
+		put_number(out, r->took.cycles, r->ended && t->now.cycles);
 		return;
 	case C_DEPTH:
 		put_number(out, t->depth, true);
@@ -513,7 +522,8 @@ static int leave_row(void *priv, struct call_thread *t, enum call_end end,
 {
 	struct calls_sink *s = priv;
 	struct row r = { .t = t, .f = &t->frames[t->depth - 1],
-			 .event = "leave", .how = ends[end], .ended = true };
+			 .event = "leave", .how = ends[end], .ended = true,
+			 .knows_off = s->env.host->off_cpu };
 	int rc = 0;
 
 	r.took = call_minus(t->now, r.f->at);
@@ -846,11 +856,13 @@ static inline void put_off_cpu(struct calls_sink *s,
 			       const struct call_frame *f)
 {
 	uint64_t off = t->now.off_ns - f->at.off_ns - f->children.off_ns;
-	char text[40];
+	struct call_count own;
+	char text[FIND_OFF_TEXT];
 
-	if (off)
-		outbuf_printf(s->env.out, "  # off CPU %s",
-			      find_amount_text(text, FIND_BY_TIME, off));
+	if (!off)
+		return;
+	own = call_minus(call_minus(t->now, f->at), f->children);
+	outbuf_printf(s->env.out, "  # off CPU %s", find_off_text(text, &own));
 }
 
 /* The filters are asked before the frame is counted off: they look at the stack

@@ -21,12 +21,12 @@
 
 /* table */
 #define FIELDS \
-	"time,dur,self,offcpu,untraced,lost,pid,tid,comm,insns,cycles,sym,dso," \
-	"caller,end,state,see"
+	"time,dur,self,offcpu,blocked,preempted,untraced,lost,pid,tid,comm," \
+	"insns,cycles,sym,dso,caller,end,state,see"
 
 enum field {
-	F_TIME, F_DUR, F_SELF, F_OFF_CPU, F_UNTRACED, F_LOST, F_PID, F_TID,
-	F_COMM, F_INSNS, F_CYCLES, F_SYM, F_DSO, F_CALLER, F_END, F_STATE,
+	F_TIME, F_DUR, F_SELF, F_OFF_CPU, F_BLOCKED, F_PREEMPTED, F_UNTRACED,
+	F_LOST, F_PID, F_TID, F_COMM, F_INSNS, F_CYCLES, F_SYM, F_DSO, F_CALLER, F_END, F_STATE,
 	F_SEE, F_N,
 };
 
@@ -205,16 +205,41 @@ static void put_comm(struct find *s, const struct found *c)
 	outbuf_clean(s->env.out, comm && *comm ? comm : "-");
 }
 
+/* What was not measured is no 0. */
+static void put_known(struct outbuf *out, uint64_t v, bool known)
+{
+	if (known)
+		put_number(out, v);
+	else
+		outbuf_put(out, "-", 1);
+}
+
 /* What is the call's own, without its callees. */
-static void put_own(struct outbuf *out, const struct found *c, enum field field)
+static void put_own(const struct find *s, const struct found *c, enum field field)
 {
 	struct call_count own = call_minus(*c->took, c->f->children);
+	bool timed = c->f->at.ns, away = timed && s->env.host->off_cpu;
+	struct outbuf *out = s->env.out;
 
-	put_number(out, !c->f->at.ns	    ? 0 :
-			field == F_SELF	    ? call_self_ns(&own) :
-			field == F_OFF_CPU  ? own.off_ns :
-			field == F_UNTRACED ? own.untraced_ns :
-					      own.lost_ns);
+	switch (field) {
+	case F_OFF_CPU:
+		put_known(out, own.off_ns, away);
+		break;
+	case F_BLOCKED:
+		put_known(out, own.blocked_ns, away);
+		break;
+	case F_PREEMPTED:
+		put_known(out, own.preempted_ns, away);
+		break;
+	case F_UNTRACED:
+		put_known(out, own.untraced_ns, timed);
+		break;
+	case F_LOST:
+		put_known(out, own.lost_ns, timed);
+		break;
+	default:
+		put_known(out, call_self_ns(&own), timed);
+	}
 }
 
 static void put_field(struct find *s, const struct found *c, enum field field)
@@ -226,13 +251,15 @@ static void put_field(struct find *s, const struct found *c, enum field field)
 		put_time(out, c->f->at.ns);
 		break;
 	case F_DUR:
-		put_number(out, c->took->ns);
+		put_known(out, c->took->ns, c->f->at.ns);
 		break;
 	case F_SELF:
 	case F_OFF_CPU:
+	case F_BLOCKED:
+	case F_PREEMPTED:
 	case F_UNTRACED:
 	case F_LOST:
-		put_own(out, c, field);
+		put_own(s, c, field);
 		break;
 	case F_PID:
 		put_id(out, c->t->pid);
@@ -247,7 +274,7 @@ static void put_field(struct find *s, const struct found *c, enum field field)
 		put_number(out, c->took->insns);
 		break;
 	case F_CYCLES:
-		put_number(out, c->took->cycles);
+		put_known(out, c->took->cycles, c->t->now.cycles);
 		break;
 	case F_SYM:
 		put_name(out, c->f);
@@ -273,7 +300,7 @@ static void put_field(struct find *s, const struct found *c, enum field field)
 static void put_for_people(struct find *s, const struct found *c)
 {
 	struct outbuf *out = s->env.out;
-	char dur[40], n[40], who[32], time[40];
+	char dur[40], n[40], who[32], time[40], off[FIND_OFF_TEXT];
 
 	if (!s->started)
 		outbuf_printf(out, "#%19s %11s %15s %11s  %s\n", "time",
@@ -296,8 +323,7 @@ static void put_for_people(struct find *s, const struct found *c)
 	put_name(out, c->up);
 	if (c->f->at.ns && c->took->off_ns)
 		outbuf_printf(out, " [off CPU %s]",
-			      find_amount_text(dur, FIND_BY_TIME,
-					       c->took->off_ns));
+			      find_off_text(off, c->took));
 	if (c->end != CALL_END_RET && !c->fault)
 		outbuf_printf(out, " [%s]", end_text(c->end));
 	if (c->fault)
@@ -305,6 +331,21 @@ static void put_for_people(struct find *s, const struct found *c)
 	outbuf_str(out, "  ");
 	put_see(s, c);
 	outbuf_str(out, "\n");
+}
+
+static void json_times(struct find *s, const struct found *c,
+		       const struct call_count *own)
+{
+	bool timed = c->f->at.ns, away = timed && s->env.host->off_cpu;
+	struct outbuf *out = s->env.out;
+
+	find_json_known(out, "ns", c->took->ns, timed);
+	find_json_known(out, "self_ns", call_self_ns(own), timed);
+	find_json_known(out, "off_cpu_ns", own->off_ns, away);
+	find_json_known(out, "blocked_ns", own->blocked_ns, away);
+	find_json_known(out, "preempted_ns", own->preempted_ns, away);
+	find_json_known(out, "untraced_ns", own->untraced_ns, timed);
+	find_json_known(out, "lost_ns", own->lost_ns, timed);
 }
 
 /* All fields, whatever -F has. */
@@ -330,13 +371,9 @@ static void put_json(struct find *s, const struct found *c)
 		      (int)c->t->tid);
 	outbuf_json_text(out, "comm", comm && *comm ? comm : NULL);
 	outbuf_json_number(out, "time_ns", c->f->at.ns);
-	outbuf_json_number(out, "ns", timed ? c->took->ns : 0);
-	outbuf_json_number(out, "self_ns", timed ? call_self_ns(&own) : 0);
-	outbuf_json_number(out, "off_cpu_ns", timed ? own.off_ns : 0);
-	outbuf_json_number(out, "untraced_ns", timed ? own.untraced_ns : 0);
-	outbuf_json_number(out, "lost_ns", timed ? own.lost_ns : 0);
+	json_times(s, c, &own);
 	outbuf_json_number(out, "instructions", c->took->insns);
-	outbuf_json_number(out, "cycles", c->took->cycles);
+	find_json_known(out, "cycles", c->took->cycles, c->t->now.cycles);
 	outbuf_json_text(out, "end", end_text(c->end));
 	outbuf_json_text(out, "state", state_text(c->fault));
 	if (timed)

@@ -32,8 +32,17 @@ int find_amount_parse(uint64_t *v, enum find_by by, const char *option,
 uint64_t find_amount(enum find_by by, const struct call_count *n);
 /* "1.234 ms", "12,345"; out has room for 40 bytes. Returns out. */
 char *find_amount_text(char *out, enum find_by by, uint64_t v);
+#define FIND_OFF_TEXT 160
+
+/* The time off the CPU of a count, and why: "26.6 ms, preempted", "26.6 ms", or
+ * "26.6 ms: 20 ms blocked, 6.6 ms preempted"; out has room for FIND_OFF_TEXT bytes. Returns
+ * out. */
+char *find_off_text(char *out, const struct call_count *n);
 /* "12,345"; out has room for 40 bytes. Returns out. */
 char *find_number_text(char *out, uint64_t v);
+
+/* A member, or null where nothing was measured. */
+void find_json_known(struct outbuf *out, const char *key, uint64_t v, bool known);
 
 /* ---- the calls ---- */
 

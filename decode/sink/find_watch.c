@@ -88,6 +88,31 @@ char *find_amount_text(char *out, enum find_by by, uint64_t v)
 	return out;
 }
 
+void find_json_known(struct outbuf *out, const char *key, uint64_t v, bool known)
+{
+	if (known)
+		outbuf_json_number(out, key, v);
+	else
+		outbuf_json_text(out, key, NULL);
+}
+
+char *find_off_text(char *out, const struct call_count *n)
+{
+	char off[40], blocked[40], preempted[40];
+
+	find_amount_text(off, FIND_BY_TIME, n->off_ns);
+	find_amount_text(blocked, FIND_BY_TIME, n->blocked_ns);
+	find_amount_text(preempted, FIND_BY_TIME, n->preempted_ns);
+	if (n->blocked_ns && n->preempted_ns)
+		snprintf(out, FIND_OFF_TEXT, "%s: %s blocked, %s preempted", off, blocked,
+			 preempted);
+	else
+		snprintf(out, FIND_OFF_TEXT, "%s%s", off,
+			 n->off_ns && n->blocked_ns == n->off_ns ? ", blocked" :
+			 n->off_ns && n->preempted_ns == n->off_ns ? ", preempted" : "");
+	return out;
+}
+
 void find_put_see(struct outbuf *out, const struct sink_env *env,
 		  uint64_t from_ns, uint64_t to_ns, uint32_t tid)
 {

@@ -571,6 +571,32 @@ static void put_other(struct hot *h, const char *key, const char *what,
 	outbuf_str(out, "\n");
 }
 
+static void put_off_cpu(struct hot *h, const struct call_count *c)
+{
+	struct outbuf *out = h->env.out;
+
+	if (h->env.json && !h->env.host->off_cpu) {
+		outbuf_json_text(out, "off_cpu", NULL);
+		return;
+	}
+	if (h->env.json) {
+		outbuf_printf(out, ",\"off_cpu\":{\"ns\":%llu,\"cycles\":%llu,"
+			      "\"blocked_ns\":%llu,\"preempted_ns\":%llu}",
+			      (unsigned long long)c->ns,
+			      (unsigned long long)c->cycles,
+			      (unsigned long long)c->blocked_ns,
+			      (unsigned long long)c->preempted_ns);
+		return;
+	}
+	put_other(h, "off_cpu", "off CPU", c);
+	if (c->blocked_ns)
+		outbuf_printf(out, "#   blocked: %llu ns\n",
+			      (unsigned long long)c->blocked_ns);
+	if (c->preempted_ns)
+		outbuf_printf(out, "#   preempted: %llu ns\n",
+			      (unsigned long long)c->preempted_ns);
+}
+
 /* Time and cycles that are no function's, and what is. */
 static void put_others(struct hot *h)
 {
@@ -601,7 +627,7 @@ static void put_others(struct hot *h)
 			      (double)all.insns / (double)all.cycles);
 	put_other(h, "lost", "lost in gaps", &gap);
 	put_other(h, "not_traced", "not traced", &off);
-	put_other(h, "off_cpu", "off CPU", &off_cpu);
+	put_off_cpu(h, &off_cpu);
 	put_other(h, "in_no_function", "in no function yet", &none);
 }
 

@@ -399,11 +399,14 @@ static void put_names(struct latency *l)
 static void put_kinds(struct latency *l)
 {
 	const struct call_count *n = &l->total;
+	char text[FIND_OFF_TEXT];
 
 	if (l->by != FIND_BY_TIME || n->ns == call_self_ns(n))
 		return;
-	put_amount(l, "on CPU", n->ns - n->off_ns);
-	put_amount(l, "off CPU", n->off_ns);
+	if (l->env.host->off_cpu) {
+		put_amount(l, "on CPU", n->ns - n->off_ns);
+		outbuf_printf(l->env.out, "  off CPU %s", find_off_text(text, n));
+	}
 	put_amount(l, "not traced", n->untraced_ns);
 	put_amount(l, "lost", n->lost_ns);
 	outbuf_str(l->env.out, "\n");
@@ -554,6 +557,7 @@ static void json_names(struct latency *l)
 static void json_sums(struct latency *l)
 {
 	const struct call_count *n = &l->total;
+	bool timed = n->ns, away = timed && l->env.host->off_cpu;
 	struct outbuf *out = l->env.out;
 
 	outbuf_json_number(out, "calls", l->times.n);
@@ -566,10 +570,12 @@ static void json_sums(struct latency *l)
 	outbuf_json_number(out, "p99", calltimes_at(&l->times, 0.99));
 	outbuf_json_number(out, "p99.9", calltimes_at(&l->times, 0.999));
 	outbuf_json_number(out, "max", l->times.max);
-	outbuf_json_number(out, "on_cpu_ns", n->ns - n->off_ns);
-	outbuf_json_number(out, "off_cpu_ns", n->off_ns);
-	outbuf_json_number(out, "untraced_ns", n->untraced_ns);
-	outbuf_json_number(out, "lost_ns", n->lost_ns);
+	find_json_known(out, "on_cpu_ns", n->ns - n->off_ns, away);
+	find_json_known(out, "off_cpu_ns", n->off_ns, away);
+	find_json_known(out, "blocked_ns", n->blocked_ns, away);
+	find_json_known(out, "preempted_ns", n->preempted_ns, away);
+	find_json_known(out, "untraced_ns", n->untraced_ns, timed);
+	find_json_known(out, "lost_ns", n->lost_ns, timed);
 	outbuf_json_number(out, "ended_by_tail_call", l->n_ends[CALL_END_TAIL]);
 	outbuf_json_number(out, "unwound", l->n_ends[CALL_END_UNWOUND]);
 }

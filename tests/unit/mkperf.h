@@ -214,6 +214,13 @@ static void mk_switch(struct mk *m, struct mk_id id, bool out)
 }
 
 __attribute__((unused))
+static void mk_switch_preempt(struct mk *m, struct mk_id id)
+{
+	mk_end(m, mk_begin(m, PERF_RECORD_SWITCH, PERF_RECORD_MISC_SWITCH_OUT |
+			   PERF_RECORD_MISC_SWITCH_OUT_PREEMPT), &id);
+}
+
+__attribute__((unused))
 static void mk_switch_wide(struct mk *m, struct mk_id id, bool out,
 			   uint32_t pid, uint32_t tid)
 {

@@ -339,6 +339,43 @@ static void losses(void)
 	side_close(&f);
 }
 
+static uint64_t sum_off(const struct timeline *tl, uint32_t tid, uint64_t from,
+			uint64_t to)
+{
+	struct off_span s;
+	uint64_t sum = 0;
+
+	for (; timeline_off_cpu(tl, tid, from, to, &s); from = s.to)
+		sum += s.to - s.from;
+	return sum;
+}
+
+/* -1: it is on */
+static unsigned why_at(const struct timeline *tl, uint32_t tid, uint64_t ns)
+{
+	struct off_span s;
+
+	return timeline_off_cpu(tl, tid, ns, ns + 1, &s) ? s.why : (unsigned)-1;
+}
+
+/* Where one record has the bit "preempted", the others say that it waited. */
+static void off_why(void)
+{
+	struct side f = { 0 };
+
+	mk_init(&f.mk, 0);
+	mk_switch(&f.mk, (struct mk_id){ 10, 11, 100, 1 }, true);
+	mk_switch(&f.mk, (struct mk_id){ 10, 11, 200, 1 }, false);
+	mk_switch_preempt(&f.mk, (struct mk_id){ 10, 11, 300, 1 });
+	mk_switch(&f.mk, (struct mk_id){ 10, 11, 400, 1 }, false);
+	if (!side_open(&f))
+		return;
+	is_u64(why_at(f.tl, 11, 150), OFF_BLOCKED, "it waited");
+	is_u64(why_at(f.tl, 11, 350), OFF_PREEMPTED, "it was preempted");
+	is_u64(why_at(f.tl, 11, 250), (unsigned)-1, "it ran");
+	side_close(&f);
+}
+
 /* Records of two CPUs, not in the order of time; one that says again what is
  * known, one that stays open, one of another thread. */
 static void off_cpu(void)
@@ -355,19 +392,22 @@ static void off_cpu(void)
 	mk_switch(&f.mk, (struct mk_id){ 10, 12, 140, 1 }, false);
 	if (!side_open(&f))
 		return;
-	is_u64(timeline_off_cpu(f.tl, 11, 0, 100), 0, "on, as far as is known");
-	is_u64(timeline_off_cpu(f.tl, 11, 0, 300), 100, "off, all of it");
-	is_u64(timeline_off_cpu(f.tl, 11, 150, 160), 10, "inside of it");
-	is_u64(timeline_off_cpu(f.tl, 11, 190, 510), 20, "the ends of two");
-	is_u64(timeline_off_cpu(f.tl, 11, 600, 700), 100, "it never came back");
-	is_u64(timeline_off_cpu(f.tl, 12, 0, 900), 10, "another thread");
-	is_u64(timeline_off_cpu(f.tl, 13, 0, 900), 0, "of which nothing is known");
+	is_u64(sum_off(f.tl, 11, 0, 100), 0, "on, as far as is known");
+	is_u64(sum_off(f.tl, 11, 0, 300), 100, "off, all of it");
+	is_u64(sum_off(f.tl, 11, 150, 160), 10, "inside of it");
+	is_u64(sum_off(f.tl, 11, 190, 510), 20, "the ends of two");
+	is_u64(sum_off(f.tl, 11, 600, 700), 100, "it never came back");
+	is_u64(sum_off(f.tl, 12, 0, 900), 10, "another thread");
+	is_u64(sum_off(f.tl, 13, 0, 900), 0, "of which nothing is known");
+	ok(timeline_knows_off_cpu(f.tl), "records say when");
+	is_u64(why_at(f.tl, 11, 100), OFF_UNKNOWN, "and not why: the kernel is unknown");
 	side_close(&f);
 }
 
 int main(void)
 {
 	off_cpu();
+	off_why();
 	reuse();
 	told_forks();
 	exec_by_thread();

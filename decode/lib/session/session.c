@@ -411,10 +411,10 @@ static const char *host_cgroup(void *priv, uint32_t tid, uint64_t time)
 	return timeline_cgroup(session_timeline(priv), tid, time);
 }
 
-static uint64_t host_off_cpu(void *priv, uint32_t tid, uint64_t from,
-			     uint64_t to)
+static bool host_off_cpu(void *priv, uint32_t tid, uint64_t from, uint64_t to,
+			 struct off_span *span)
 {
-	return timeline_off_cpu(session_timeline(priv), tid, from, to);
+	return timeline_off_cpu(session_timeline(priv), tid, from, to, span);
 }
 
 static int host_line(void *priv, const struct space *space, uint64_t ip,
@@ -443,7 +443,8 @@ struct sink_host session_host(struct session *s)
 		.symbol = host_symbol,
 		.comm = host_comm,
 		.cgroup = host_cgroup,
-		.off_cpu = host_off_cpu,
+		.off_cpu = timeline_knows_off_cpu(session_timeline(s)) ?
+				   host_off_cpu : NULL,
 		.part = host_part,
 		.line = host_line,
 		.inlines = host_inlines,

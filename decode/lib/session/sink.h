@@ -24,6 +24,7 @@
 struct elfimage;
 struct inline_frame;
 struct names;
+struct off_span;
 struct option_row;
 struct session;
 struct source_line;
@@ -93,9 +94,9 @@ struct sink_host {
 	/* The path of the thread's cgroup at a time, as timeline_cgroup; NULL:
 	 * not known. */
 	const char *(*cgroup)(void *priv, uint32_t tid, uint64_t time);
-	/* As timeline_off_cpu; NULL: not known. */
-	uint64_t (*off_cpu)(void *priv, uint32_t tid, uint64_t from,
-			    uint64_t to);
+	/* As timeline_off_cpu; NULL: nothing says so, which is not "never". */
+	bool (*off_cpu)(void *priv, uint32_t tid, uint64_t from, uint64_t to,
+			struct off_span *span);
 	/* The part of stream i that is decoded; false: there is no i. NULL:
 	 * nothing has open ends. Use sink_part_of(). */
 	bool (*part)(void *priv, size_t i, struct sink_part *part);

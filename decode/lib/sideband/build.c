@@ -616,7 +616,8 @@ static int add_switch(struct build *b, const struct aux_event *ev)
 	struct op run = { .pid = pid, .tid = tid };
 
 	if (ev->id.present & PERF_SAMPLE_TID && !find_machine(b, ev) &&
-	    timeline_note_switch(b, ev, tid, ev->sw.out) < 0)
+	    timeline_note_switch(b, ev, tid, ev->sw.out,
+				 timeline_why_switch(b, ev)) < 0)
 		return -AUX_E_NOMEM;
 	if (!(ev->id.present & PERF_SAMPLE_TID))
 		run.pid = run.tid = pid = tid = UINT32_MAX;
@@ -648,9 +649,10 @@ static int note_sample(struct build *b, const struct aux_event *ev,
 	if (b->has_switches || find_machine(b, ev))
 		return 0;
 	if (run->flags & OP_HAS_PREV &&
-	    timeline_note_switch(b, ev, run->ptid, true) < 0)
+	    timeline_note_switch(b, ev, run->ptid, true,
+				 timeline_why_sample(b, ev)) < 0)
 		return -AUX_E_NOMEM;
-	return timeline_note_switch(b, ev, run->tid, false);
+	return timeline_note_switch(b, ev, run->tid, false, OFF_UNKNOWN);
 }
 
 /* A SAMPLE may be sched_switch, and may have the cgroup of its thread. */
@@ -842,7 +844,7 @@ static int build_all(struct build *b, struct aux_reader *r)
 							collect(b, r);
 
 	if (rc == 0)
-		rc = timeline_pair_switches(b);
+		rc = timeline_pair_switches(b, aux_reader_info(r)->os_release);
 	if (rc == 0)
 		rc = sort_ops(b);
 	n = b->n;

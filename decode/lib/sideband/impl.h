@@ -112,6 +112,7 @@ struct space_table {
 /* A thread was off the CPU. */
 struct off_cpu {
 	uint32_t tid;
+	uint8_t why;		/* enum off_why */
 	uint64_t from, to;	/* to UINT64_MAX: to the end */
 };
 
@@ -120,6 +121,7 @@ struct turn {
 	uint64_t time, order;	/* order: in the file */
 	uint32_t tid;
 	bool out;
+	uint8_t why;		/* enum off_why */
 };
 
 struct timeline {
@@ -155,6 +157,7 @@ struct timeline {
 	} cgroups;
 	struct off_cpu *offs;	/* by thread and time; they do not overlap */
 	size_t n_offs;
+	bool knows_off_cpu;
 	bool user_only;		/* the kernel is not traced: a change of its
 				 * mappings begins no new space */
 	struct space empty;	/* for a process of which nothing is known */
@@ -285,7 +288,7 @@ struct sched_field {
 struct sched_format {
 	uint64_t config;	/* the event's id, of perf_event_attr */
 	bool known;		/* from the file; else the usual layout */
-	struct sched_field prev_pid, next_pid, prev_comm, next_comm;
+	struct sched_field prev_pid, next_pid, prev_comm, next_comm, prev_state;
 };
 
 /* What the pass over the records collects; gone when timeline_new returns. */
@@ -308,6 +311,8 @@ struct build {
 	uint32_t sched_mode;	/* AUX_PT_HAVE_SCHED_SWITCH, 2 when unknown */
 	uint32_t pmu_type;
 	bool has_switches;	/* an event has attr.context_switch */
+	bool met_switch;	/* there is a SWITCH */
+	bool tells_preempt;	/* a SWITCH has the bit "preempted" */
 	bool is_32bit;		/* the recorded kernel */
 	bool swapped;
 };
@@ -327,9 +332,14 @@ int timeline_sched_switch(const struct build *b, const struct aux_event *ev,
 /* offcpu.c: a thread of the host went off the CPU or came back. 0 or
  * -AUX_E_NOMEM. */
 int timeline_note_switch(struct build *b, const struct aux_event *ev,
-			 uint32_t tid, bool out);
+			 uint32_t tid, bool out, enum off_why why);
+/* Why the thread of a SWITCH went. */
+enum off_why timeline_why_switch(struct build *b, const struct aux_event *ev);
+/* task.c: why the thread that went did, by a SAMPLE of sched_switch. */
+enum off_why timeline_why_sample(const struct build *b,
+				 const struct aux_event *ev);
 /* After the last of them. 0 or -AUX_E_NOMEM. */
-int timeline_pair_switches(struct build *b);
+int timeline_pair_switches(struct build *b, const char *release);
 /* saved_code.c: keeps an AUX_OWN_CODE record for timeline_add_code. 0 or
  * -AUX_E_NOMEM. */
 int timeline_keep_code(struct build *b, const struct aux_event *ev);

@@ -5,6 +5,9 @@
  * the record that it went to that it came back; what the records leave open,
  * before the first one of a thread, counts as on.
  *
+ * A SWITCH has a bit for "preempted" from Linux 4.17 on: without it, in a file
+ * of an older or unknown kernel that has it nowhere, nothing is known of why.
+ *
  * A record may be missing (LOST), and both kinds of a CPU-wide SWITCH say the
  * same: of several in a row that a thread went, the first counts.
  */
@@ -14,7 +17,7 @@
 #include "decode/lib/sideband/impl.h"
 
 int timeline_note_switch(struct build *b, const struct aux_event *ev,
-			 uint32_t tid, bool out)
+			 uint32_t tid, bool out, enum off_why why)
 {
 	uint64_t time = timeline_time_of(ev);
 
@@ -25,7 +28,8 @@ int timeline_note_switch(struct build *b, const struct aux_event *ev,
 		       sizeof(*b->turns)) < 0)
 		return -AUX_E_NOMEM;
 	b->turns[b->n_turns] = (struct turn){ .time = time, .tid = tid,
-					      .order = b->n_turns, .out = out };
+					      .order = b->n_turns, .out = out,
+					      .why = (uint8_t)why };
 	b->n_turns++;
 	return 0;
 }
@@ -41,8 +45,29 @@ static int compare_turns(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
-int timeline_pair_switches(struct build *b)
+/* Older than 4.17, or of an unknown version. */
+static bool is_old(const char *release)
 {
+	char *end;
+	unsigned long major, minor;
+
+	if (!release)
+		return true;
+	major = strtoul(release, &end, 10);
+	minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+	return major < 4 || (major == 4 && minor < 17);
+}
+
+enum off_why timeline_why_switch(struct build *b, const struct aux_event *ev)
+{
+	b->met_switch = true;
+	b->tells_preempt |= ev->sw.out && ev->sw.preempt;
+	return ev->sw.preempt ? OFF_PREEMPTED : OFF_BLOCKED;
+}
+
+int timeline_pair_switches(struct build *b, const char *release)
+{
+	bool told = !b->met_switch || b->tells_preempt || !is_old(release);
 	struct timeline *tl = b->tl;
 	struct off_cpu *v;
 	size_t n = 0;
@@ -60,10 +85,14 @@ int timeline_pair_switches(struct build *b)
 			    v[n - 1].to == UINT64_MAX;
 
 		if (t->out && !open)
-			v[n++] = (struct off_cpu){ t->tid, t->time, UINT64_MAX };
+			v[n++] = (struct off_cpu){
+				.tid = t->tid, .from = t->time, .to = UINT64_MAX,
+				.why = told ? t->why : OFF_UNKNOWN,
+			};
 		else if (!t->out && open)
 			v[n - 1].to = t->time;
 	}
+	tl->knows_off_cpu = b->n_turns;
 	tl->offs = v;
 	tl->n_offs = n;
 	free(b->turns);
@@ -91,17 +120,21 @@ static size_t first_after(const struct timeline *tl, uint32_t tid,
 	return from;
 }
 
-uint64_t timeline_off_cpu(const struct timeline *tl, uint32_t tid,
-			  uint64_t from, uint64_t to)
+bool timeline_knows_off_cpu(const struct timeline *tl)
 {
-	uint64_t sum = 0;
+	return tl->knows_off_cpu;
+}
 
-	for (size_t i = first_after(tl, tid, from);
-	     i < tl->n_offs && tl->offs[i].tid == tid &&
-	     tl->offs[i].from < to; i++) {
-		uint64_t a = tl->offs[i].from, b = tl->offs[i].to;
+bool timeline_off_cpu(const struct timeline *tl, uint32_t tid, uint64_t from,
+		      uint64_t to, struct off_span *span)
+{
+	size_t i = first_after(tl, tid, from);
+	const struct off_cpu *o = &tl->offs[i];
 
-		sum += (b < to ? b : to) - (a > from ? a : from);
-	}
-	return sum;
+	if (from >= to || i == tl->n_offs || o->tid != tid || o->from >= to)
+		return false;
+	span->from = o->from > from ? o->from : from;
+	span->to = o->to < to ? o->to : to;
+	span->why = o->why;
+	return true;
 }

@@ -139,10 +139,24 @@ struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time);
  * leader; tid -1: no such exec happened yet. */
 struct who timeline_stream(const struct timeline *tl, uint32_t idx,
 			   uint64_t time);
-/* How long of [from, to) a thread was off the CPU, ns; 0 where no record of
- * switches says so. */
-uint64_t timeline_off_cpu(const struct timeline *tl, uint32_t tid,
-			  uint64_t from, uint64_t to);
+/* Why a thread was off the CPU. */
+enum off_why {
+	OFF_UNKNOWN = 0,	/* the records do not tell */
+	OFF_BLOCKED,		/* it waited for something */
+	OFF_PREEMPTED,		/* it could have gone on */
+};
+
+struct off_span {
+	uint64_t from, to;	/* ns */
+	unsigned why;		/* enum off_why */
+};
+
+/* Whether records of switches say when threads were off the CPU. */
+bool timeline_knows_off_cpu(const struct timeline *tl);
+/* The first part of [from, to) that a thread was off the CPU; false: none, as
+ * far as records of switches say. */
+bool timeline_off_cpu(const struct timeline *tl, uint32_t tid, uint64_t from,
+		      uint64_t to, struct off_span *span);
 /* The process of a thread at a time; -1 when unknown. */
 uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time);
 /* Until then its process and name, and what else is asked of a thread, stay as they

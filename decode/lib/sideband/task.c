@@ -408,11 +408,11 @@ int timeline_apply_task(struct timeline *tl, const struct op *op)
 /* prev_state, between the two, is a long: so the layout depends on the kernel's
  * word. */
 static const struct sched_format layout64 = {
-	.prev_comm = { 8, 16 }, .prev_pid = { 24, 4 },
+	.prev_comm = { 8, 16 }, .prev_pid = { 24, 4 }, .prev_state = { 32, 8 },
 	.next_comm = { 40, 16 }, .next_pid = { 56, 4 },
 };
 static const struct sched_format layout32 = {
-	.prev_comm = { 8, 16 }, .prev_pid = { 24, 4 },
+	.prev_comm = { 8, 16 }, .prev_pid = { 24, 4 }, .prev_state = { 32, 4 },
 	.next_comm = { 36, 16 }, .next_pid = { 52, 4 },
 };
 
@@ -472,6 +472,7 @@ static bool parse_format(struct sched_format *f, const char *text, size_t len)
 		return false;
 	f->prev_comm = find_field(text, end, " prev_comm[");
 	f->prev_pid = find_field(text, end, " prev_pid;");
+	f->prev_state = find_field(text, end, " prev_state;");
 	f->next_comm = find_field(text, end, " next_comm[");
 	f->next_pid = find_field(text, end, " next_pid;");
 	f->known = f->next_pid.size == 4;
@@ -599,16 +600,36 @@ static bool is_wanted(const struct build *b)
 	return b->sched_mode == 1 || !b->has_switches;
 }
 
+static const struct sched_format *format_of(const struct build *b)
+{
+	return b->sched.known ? &b->sched : b->is_32bit ? &layout32 : &layout64;
+}
+
+#define STATE_WAITS 0xff	/* bits S to I; R has none, R+ one above */
+
+enum off_why timeline_why_sample(const struct build *b,
+				 const struct aux_event *ev)
+{
+	struct sched_field f = format_of(b)->prev_state;
+	const uint8_t *p = get_field(ev->sample.raw_data, f, f.size);
+	struct cursor c;
+	uint64_t state;
+
+	if (!p || (f.size != 4 && f.size != 8))
+		return OFF_UNKNOWN;
+	c = cursor_init(p, f.size, b->swapped);
+	state = f.size == 8 ? cursor_u64(&c) : cursor_u32(&c);
+	return state & STATE_WAITS ? OFF_BLOCKED : OFF_PREEMPTED;
+}
+
 int timeline_sched_switch(const struct build *b, const struct aux_event *ev,
 			  struct op *op)
 {
 	struct aux_bytes raw = ev->sample.raw_data;
-	const struct sched_format *f = &b->sched;
+	const struct sched_format *f = format_of(b);
 
 	if (!is_wanted(b) || !is_switch(b, ev))
 		return 0;
-	if (!f->known)
-		f = b->is_32bit ? &layout32 : &layout64;
 	op->tid = get_pid(b, raw, f->next_pid);
 	if (op->tid == UINT32_MAX)
 		return 0;
