@@ -10,10 +10,11 @@ need_emulation
 
 dir=$SCRATCH/profile
 mkdir -p "$dir"
-bolt=/usr/lib/llvm-16/bin
+bolt=$(find /usr/lib/llvm-*/bin/perf2bolt 2>/dev/null | sort -V | tail -n 1)
+bolt=$(dirname "${bolt:-/usr/lib/llvm-16/bin/x}")
 
 for tool in gcc-12:gcc-12 clang:clang llvm-profdata:llvm create_gcov:autofdo \
-	dump_gcov:autofdo $bolt/perf2bolt:bolt-16 $bolt/llvm-bolt:bolt-16 perf:linux-perf; do
+	dump_gcov:autofdo $bolt/perf2bolt:bolt $bolt/llvm-bolt:bolt perf:linux-perf; do
 	have "${tool%%:*}" || { ok 1 "${tool%%:*} is there (Debian's ${tool##*:})"; finish; }
 done
 
