@@ -46,31 +46,34 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 	-Wvla -Wwrite-strings -Wundef $(if $(WERROR),-Werror)
 
 # Each library found sets HAVE_x, CFLAGS_x and LIBS_x. Probed again whenever a
-# package was installed; WITHOUT="IPT CAPSTONE" builds as if they were absent.
+# package was installed; WITHOUT="IPT CAPSTONE" builds as if they were absent, and
+# LINK=shared links none of them as an archive.
 .DEFAULT_GOAL := all
 empty :=
-HAVE_MK := $(BUILD)/have$(subst $(empty) ,,$(WITHOUT)).mk
+HAVE_MK := $(BUILD)/have$(subst $(empty) ,,$(WITHOUT))$(LINK:%=-%).mk
 BOOTSTRAP := help clean check check-quick check-kernel golden demo lint bench \
-	bench-kernel cover campaign deps deps-guest install install-lib uninstall dist deb
+	bench-kernel cover campaign deps deps-guest install install-lib uninstall dist deb reproducible
 ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
 include $(HAVE_MK)
 endif
 
 $(HAVE_MK): tools/probe $(wildcard /var/lib/dpkg/status)
 	@mkdir -p $(@D)
-	@CC="$(CC)" WITHOUT="$(WITHOUT)" SYSROOT="$(SYSROOT)" MACHINE="$(MACHINE)" tools/probe >$@.tmp
+	@CC="$(CC)" WITHOUT="$(WITHOUT)" LINK="$(LINK)" SYSROOT="$(SYSROOT)" MACHINE="$(MACHINE)" tools/probe >$@.tmp
 	@grep -q '^HAVE :=.*ELF' $@.tmp || { rm -f $@ $@.tmp; \
 		echo "libelf is missing and nothing works without it: tools/deps install build" >&2; exit 1; }
 	@mv $@.tmp $@
 
+# Where it was built is in no file that is made: another directory gives the same ones.
+PLACE := $(if $(COVER_FLAGS),,'-ffile-prefix-map=$(CURDIR)=.')
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I. -Iinclude $(WARN) \
-	$(foreach x,$(HAVE),$(CFLAGS_$(x))) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
+	$(foreach x,$(HAVE),$(CFLAGS_$(x))) $(PLACE) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
 ALL_LDFLAGS := $(LDFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
 DEPFLAGS := -MMD -MP
 
 # Other flags or another compiler: everything is compiled again.
 ifneq ($(origin HAVE),undefined)
-FLAGS := $(strip $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS))
+FLAGS := $(strip $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LINK))
 ifneq ($(FLAGS),$(strip $(file <$(BUILD)/flags)))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
@@ -124,7 +127,7 @@ $(BUILD)/auxcap: $(CAPTURE) $(BUILD)/libshared.a
 # Without a C++ library to load, of which OpenCSD needs little, it starts 1 ms sooner.
 $(BUILD)/auxdecode: $(DECODE) $(BUILD)/libshared.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SAN),$(PROGRAM_LIBS),\
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SAN)$(LINK),$(PROGRAM_LIBS),\
 		$(patsubst -lstdc++,-l:libstdc++.a,$(PROGRAM_LIBS)))
 
 # Words that shells complete: each program tells its own.
@@ -150,7 +153,7 @@ pic = $(patsubst %.c,$(BUILD)/pic/%.o,$(1))
 $(BUILD)/pic/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$< (qemu))
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -Iinclude $(WARN) $(CPPFLAGS) $(CFLAGS) -fPIC \
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -Iinclude $(WARN) $(PLACE) $(CPPFLAGS) $(CFLAGS) -fPIC \
 		$(DEPFLAGS) -c -o $@ $<
 $(BUILD)/pic/libcommon.a: $(call pic,$(wildcard include/common/*.c))
 $(BUILD)/auxkit-qemu.so: $(call pic,$(QEMU_C)) $(BUILD)/pic/libcommon.a
@@ -426,6 +429,7 @@ install-lib:
 	ln -sf $(SO_NAME) $(DESTDIR)$(LIBDIR)/libauxdecode.so
 	sed 's,@PREFIX@,$(PREFIX),; s,@LIBDIR@,$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR)),' \
 		$(BUILD)/libauxdecode.pc >$(DESTDIR)$(LIBDIR)/pkgconfig/libauxdecode.pc
+	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/libauxdecode.pc
 	install -m 644 include/aux/*.h $(DESTDIR)$(PREFIX)/include/aux
 	install -m 644 include/aux/*.3 $(SHARE)/man/man3
 	install -m 644 tools/examples/*.c $(DESTDIR)$(DOCDIR)/examples
@@ -463,6 +467,12 @@ deb: dist
 	$(Q)tools/deps install build deb
 	$(Q)CROSS="$(CROSS)" SYSROOT="$(SYSROOT)" tools/make-deb $(BUILD)/$(DIST).tar.gz $(BUILD)/deb
 
+# Two builds of both give the same files.
+.PHONY: reproducible
+reproducible:
+	$(Q)tools/deps install build deb
+	$(Q)tools/reproducible
+
 .PHONY: clean help
 clean:
 	rm -rf $(BUILD)
@@ -483,10 +493,12 @@ help:
 	@echo 'make install DESTDIR= PREFIX=/usr/local LIBDIR= DOCDIR= INSTALL_STRIP=1; make uninstall'
 	@echo 'make static           build/static/auxcap, one file that needs no library'
 	@echo 'make dist, make deb   the sources of a release; packages of Debian; make clean'
+	@echo 'make reproducible     builds a release twice: the files are the same'
 	@echo
 	@echo 'V=1 shows commands; SAN=1 builds with ASan and UBSan into build/san;'
 	@echo 'CROSS=aarch64-linux-gnu- builds for arm64 into build/aarch64;'
 	@echo 'CC=clang; WERROR=1; BUILD=dir; WITHOUT="IPT CAPSTONE" leaves libraries out;'
+	@echo 'LINK=shared links no archive of a library;'
 	@echo 'FULL=1 make check: the whole matrix of recordings.'
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -path $(BUILD)/deb -prune -o -type f -name '*.d' -print 2>/dev/null)
