@@ -298,6 +298,8 @@ struct pt {
 	/* outlives chunks */
 	struct pt_memo memo;
 
+	bool has_returns;	/* a bit was a return to a call that no path has */
+
 	/* of the chunk, from start on */
 	const struct aux_chunk *chunk;
 	const uint8_t *sync;	/* where to look for the next PSB */
