@@ -314,4 +314,27 @@ for backend in emulate step; do for how in segv ill; do
 		ok $((!${#addr2})) "$how ($backend): it ends at the faulting instruction ${fault:-(none)}" "$SCRATCH/cmp"
 	fi
 done; done
+# The last two records of trace in the wrong order, and the file cut in the second: its
+# bytes are some that are there already, and its gap is behind them.
+record gzip noretcomp=1,psb_period=0,cyc=1
+python3 - "$data" "$SCRATCH/late.data" >"$SCRATCH/out" <<'EOF'
+import struct
+import sys
+b = open(sys.argv[1], "rb").read()
+at, size = struct.unpack_from("<QQ", b, 40)
+end, trace, n = at + size, [], 0
+while at < end:
+    kind, _, n = struct.unpack_from("<IHH", b, at)
+    if kind == 71:
+        n += struct.unpack_from("<Q", b, at + 8)[0]
+        trace.append((at, at + n))
+    at += n
+(a, b1), (c, d) = trace[-2:]
+open(sys.argv[2], "wb").write(b[:a] + b[b1:c] + b[c:d] + b[a:a + 48 + (b1 - a - 48) // 2])
+print(len(trace))
+EOF
+ok $? "records of trace in the wrong order: made" "$SCRATCH/out"
+that "records of trace in the wrong order: several" "$SCRATCH/out" test "$(cat "$SCRATCH/out")" -gt 2
+decode "$SCRATCH/late.data"
+check "records of trace in the wrong order: a GAP" partial_shown
 finish

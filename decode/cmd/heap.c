@@ -24,7 +24,7 @@
  * by this is never touched, and costs nothing. */
 void cmd_prepare_heap(void)
 {
-	static char *kept[2];
+	static char *volatile kept[2];	/* volatile: for leak checkers they are there */
 	uintptr_t end, page;
 
 	mallopt(M_TOP_PAD, (int)HEAP);

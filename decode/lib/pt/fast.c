@@ -128,37 +128,6 @@ INLINE void follow_entry(struct pt *d, struct at *at, const struct pt_entry *e,
 	at->depth = (at->depth > room ? room : at->depth) + e->n_calls;
 }
 
-/* Follows the k highest bits of rest. */
-INLINE bool follow_group(struct pt_fast *r, struct at *at, const uint8_t *p,
-		       uint64_t rest, unsigned k)
-{
-	uint64_t key = rest >> (63 - k) | 1 | UINT64_C(2) << k;
-	const struct pt_entry *e = find_first(&r->d->memo,
-					      at->key_ip | r->mode | key, 0);
-
-	if (!e)
-		return false;
-	follow_entry(r->d, at, e, r->base + (uintptr_t)p);
-	at->key_ip = e->next & PT_KEY_IP_MASK;
-	return true;
-}
-
-/* Follows a long TNT in groups of its bits. Returns how many bits are left. */
-INLINE unsigned follow_long_tnt(struct pt_fast *r, struct at *at, const uint8_t *p,
-			  uint64_t bits)
-{
-	unsigned n = 63 - (unsigned)__builtin_clzll(bits);
-	uint64_t rest = bits << 1 << (63 - n);
-
-	while (n >= PT_GROUP) {
-		if (!follow_group(r, at, p, rest, PT_GROUP))
-			return n;
-		rest <<= PT_GROUP;
-		n -= PT_GROUP;
-	}
-	return n && follow_group(r, at, p, rest, n) ? 0 : n;
-}
-
 /* cycles plus the count of the CYC packet in w, which has two bytes if more is
  * 1, else one. */
 INLINE uint64_t add_cycles(uint64_t cycles, uint64_t w, unsigned more)
@@ -290,9 +259,73 @@ INLINE void follow_pop(struct pt_fast *r, struct at *at, const struct pt_entry *
 	at->depth = (at->depth > e->room ? e->room : at->depth) - 1;
 }
 
-/* Leaves to follow_rest the bits of a key, of a TNT that is consumed. */
+/* Follows the bits of key, without a TIP, from a path that returns to a call before it
+ * on. Returns those that are left, below a stop bit. */
+static __attribute__((noinline)) unsigned follow_pops(struct pt_fast *r, struct at *at,
+						      uint64_t key)
+{
+	const struct pt_entry *e = NULL, *pop = find_pop(r->d, at, key);
+	unsigned left = (unsigned)key >> 1 & PT_BITS;
+
+	for (; pop; pop = e ? NULL : find_pop(r->d, at, key)) {
+		follow_pop(r, at, pop);
+		left = pop->left;
+		if (left == 1)
+			return left;
+		key = at->key_ip | r->mode | pt_key_bits(left);
+		e = find_first(&r->d->memo, key, 0);
+	}
+	if (!e)
+		return left;
+	follow_entry(r->d, at, e, r->offset);
+	at->key_ip = e->next & PT_KEY_IP_MASK;
+	return 1;
+}
+
+/* Follows the k highest bits of rest. Returns how many are left. */
+INLINE unsigned follow_group(struct pt_fast *r, struct at *at, const uint8_t *p,
+			     uint64_t rest, unsigned k, bool returns)
+{
+	uint64_t key = at->key_ip | r->mode | rest >> (63 - k) | 1 | UINT64_C(2) << k;
+	const struct pt_entry *e = find_first(&r->d->memo, key, 0);
+	struct at there = *at;	/* so that at stays in registers */
+	unsigned left;
+
+	if (!e && returns) {
+		r->offset = r->base + (uintptr_t)p;
+		left = follow_pops(r, &there, key);
+		*at = there;
+		return 31 - (unsigned)__builtin_clz(left);
+	}
+	if (!e)
+		return k;
+	follow_entry(r->d, at, e, r->base + (uintptr_t)p);
+	at->key_ip = e->next & PT_KEY_IP_MASK;
+	return 0;
+}
+
+/* Follows a long TNT in groups of its bits. Returns how many bits are left. */
+INLINE unsigned follow_long_tnt(struct pt_fast *r, struct at *at, const uint8_t *p,
+				uint64_t bits, bool returns)
+{
+	unsigned n = 63 - (unsigned)__builtin_clzll(bits), left;
+	uint64_t rest = bits << 1 << (63 - n);
+
+	while (n >= PT_GROUP) {
+		n -= PT_GROUP;
+		left = follow_group(r, at, p, rest, PT_GROUP, returns);
+		if (left)
+			return n + left;
+		rest <<= PT_GROUP;
+	}
+	return n ? follow_group(r, at, p, rest, n, returns) : 0;
+}
+
+/* Leaves to follow_rest the bits of a key, of a TNT that is consumed, with the TIP that
+ * is next: its paths are kept for the keys that the loop asks for. */
 INLINE void leave_bits(struct pt_fast *r, uint64_t key)
 {
+	r->rest_tip = key & PT_TIP;
 	r->rest = key >> 1 & PT_BITS;
 	r->n = 63 - (unsigned)__builtin_clzll(r->rest);
 }
@@ -485,7 +518,7 @@ INLINE void fast_loop(struct pt_fast *r, bool joined, bool emits_times, bool laz
 					  r->base + (uintptr_t)p);
 		key_ip = at.key_ip;
 		o = at.o;
-		n = follow_long_tnt(r, &at, p, bits);
+		n = follow_long_tnt(r, &at, p, bits, returns);
 		if (at.o == o)
 			break;
 		r->mark = o;
@@ -1088,7 +1121,7 @@ static bool follow_groups(struct pt_fast *r)
 
 		r->n -= k;
 		r->left = (unsigned)(r->rest >> r->n & ((1U << k) - 1)) |
-			  1U << k;
+			  1U << k | (r->rest_tip && !r->n ? PT_TIP : 0);
 		if (!follow_bits(r))
 			return false;
 	}
@@ -1218,6 +1251,9 @@ static bool follow_rest(struct pt_fast *r)
 		r->d->cur.n_bits = 0;
 	else
 		return_bits(r);
+	if (whole && r->rest_tip)
+		apply_tip(r);
+	r->rest_tip = false;
 	return whole;
 }
 

@@ -158,6 +158,7 @@ struct pt_fast {
 	 * after them n bits of rest, the oldest highest */
 	unsigned left, n;
 	uint64_t rest;
+	bool rest_tip;		/* the TIP at p follows the last of them */
 };
 
 /* ---- fast.c ---- */

@@ -113,6 +113,8 @@ static void cut_overlap(struct queue *q, size_t *n, struct piece *p)
 	p->data += skip;
 	p->file_offset += skip;
 	p->len -= skip;
+	if (!p->len)	/* of one that was clipped its gap stays, in order */
+		p->offset = end;
 }
 
 /* Removes padding and overlap from the pieces; empty ones go. */
