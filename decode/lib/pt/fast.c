@@ -137,6 +137,21 @@ INLINE uint64_t add_cycles(uint64_t cycles, uint64_t w, unsigned more)
 	return cycles + ((w >> 3 & 31) | (high & -(uint64_t)more));
 }
 
+/* The CYC at *p, which w begins with. False: the loop leaves it to consume_cyc. */
+INLINE bool take_cyc(const struct pt_fast *r, uint64_t w, const uint8_t **p,
+		     uint64_t *cycles, uint64_t limit, bool lazy)
+{
+	unsigned more = w >> 2 & 1;
+	uint64_t n = lazy ? 0 : add_cycles(*cycles, w, more);
+
+	if (__builtin_expect(w & r->stops[w & 7], 0) ||
+	    __builtin_expect(n > limit, 0))
+		return false;
+	*cycles = n;
+	*p += 1 + more;
+	return true;
+}
+
 /* The time at these cycles, as the loop has it. */
 INLINE uint64_t loop_tsc(const struct pt_fast *r, uint64_t cycles)
 {
@@ -259,27 +274,55 @@ INLINE void follow_pop(struct pt_fast *r, struct at *at, const struct pt_entry *
 	at->depth = (at->depth > e->room ? e->room : at->depth) - 1;
 }
 
+/* Leaves to follow_rest the bits of a key, of a TNT that is consumed, with the TIP that
+ * is next: its paths are kept for the keys that the loop asks for. */
+INLINE void leave_bits(struct pt_fast *r, uint64_t key)
+{
+	r->rest_tip = key & PT_TIP;
+	r->rest = key >> 1 & PT_BITS;
+	r->n = 63 - (unsigned)__builtin_clzll(r->rest);
+}
+
+/* Follows pop and the returns after it. The entry that takes the rest of *key, which is
+ * not followed yet; NULL: none does, and bits are left in r->n, or all are followed but
+ * for the TIP. */
+INLINE const struct pt_entry *pass_returns(struct pt_fast *r, struct at *at,
+					   const struct pt_entry *pop, uint64_t *key,
+					   uint32_t tip)
+{
+	const struct pt_entry *e;
+
+	do {
+		follow_pop(r, at, pop);
+		if (pop->left == 1)
+			return NULL;
+		*key = at->key_ip | r->mode | tip | pt_key_bits(pop->left);
+		e = find_first(&r->d->memo, *key, tip);
+		pop = e ? NULL : find_pop(r->d, at, *key);
+	} while (pop);
+	if (!e)
+		leave_bits(r, *key);
+	return e;
+}
+
 /* Follows the bits of key, without a TIP, from a path that returns to a call before it
- * on. Returns those that are left, below a stop bit. */
+ * on. Returns how many are left. */
 static __attribute__((noinline)) unsigned follow_pops(struct pt_fast *r, struct at *at,
 						      uint64_t key)
 {
-	const struct pt_entry *e = NULL, *pop = find_pop(r->d, at, key);
-	unsigned left = (unsigned)key >> 1 & PT_BITS;
+	const struct pt_entry *e, *pop = find_pop(r->d, at, key);
+	unsigned n;
 
-	for (; pop; pop = e ? NULL : find_pop(r->d, at, key)) {
-		follow_pop(r, at, pop);
-		left = pop->left;
-		if (left == 1)
-			return left;
-		key = at->key_ip | r->mode | pt_key_bits(left);
-		e = find_first(&r->d->memo, key, 0);
-	}
+	if (!pop)
+		return 31 - (unsigned)__builtin_clz((unsigned)key >> 1 & PT_BITS);
+	e = pass_returns(r, at, pop, &key, 0);
+	n = r->n;
+	r->n = 0;
 	if (!e)
-		return left;
+		return n;
 	follow_entry(r->d, at, e, r->offset);
 	at->key_ip = e->next & PT_KEY_IP_MASK;
-	return 1;
+	return 0;
 }
 
 /* Follows the k highest bits of rest. Returns how many are left. */
@@ -295,7 +338,7 @@ INLINE unsigned follow_group(struct pt_fast *r, struct at *at, const uint8_t *p,
 		r->offset = r->base + (uintptr_t)p;
 		left = follow_pops(r, &there, key);
 		*at = there;
-		return 31 - (unsigned)__builtin_clz(left);
+		return left;
 	}
 	if (!e)
 		return k;
@@ -319,15 +362,6 @@ INLINE unsigned follow_long_tnt(struct pt_fast *r, struct at *at, const uint8_t 
 		rest <<= PT_GROUP;
 	}
 	return n ? follow_group(r, at, p, rest, n, returns) : 0;
-}
-
-/* Leaves to follow_rest the bits of a key, of a TNT that is consumed, with the TIP that
- * is next: its paths are kept for the keys that the loop asks for. */
-INLINE void leave_bits(struct pt_fast *r, uint64_t key)
-{
-	r->rest_tip = key & PT_TIP;
-	r->rest = key >> 1 & PT_BITS;
-	r->n = 63 - (unsigned)__builtin_clzll(r->rest);
 }
 
 /*
@@ -367,16 +401,8 @@ INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 		const struct pt_entry *e, *pop;
 		unsigned tnt;
 
-		if ((w & 3) == 3) {
-			unsigned more = w >> 2 & 1;
-			uint64_t n = lazy ? 0 : add_cycles(cycles, w, more);
-
-			if (__builtin_expect(w & r->stops[w & 7], 0) ||
-			    __builtin_expect(n > limit, 0))
-				break;
-			cycles = n;
-			p += 1 + more;
-		}
+		if ((w & 3) == 3 && !take_cyc(r, w, &p, &cycles, limit, lazy))
+			break;
 		key = tnt_keys[*p];
 		tnt = key & 1;
 		t = &tip_packets[joined ? p[tnt] : p[0]];
@@ -397,22 +423,13 @@ INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 		mark_key = key;
 		if (pop) {
 			r->offset = r->base + (uintptr_t)p;
-			do {
-				follow_pop(r, at, pop);
-				key = at->key_ip | r->mode | t->key |
-				      pt_key_bits(pop->left);
-				if (pop->left == 1)
-					break;
-				e = find_first(s, key, t->key);
-				pop = e ? NULL : find_pop(r->d, at, key);
-			} while (pop);
+			e = pass_returns(r, at, pop, &key, t->key);
 			if (!e) {	/* a TIP is the next turn's */
 				mark_key &= ~(uint64_t)PT_TIP;
 				p += tnt;
-				if (pop)
-					continue;
-				leave_bits(r, key);
-				break;
+				if (r->n)
+					break;
+				continue;
 			}
 		}
 		follow_entry(r->d, at, e, r->base + (uintptr_t)p);
@@ -445,7 +462,7 @@ follow_returns(struct pt_fast *r, struct at *at, const uint8_t *p, bool joined)
 {
 	const struct tip_packet *t = &tip_packets[joined ? p[1] : 0];
 	uint64_t key = at->key_ip | r->mode | tnt_keys[*p] | t->key;
-	const struct pt_entry *e = NULL, *pop = find_pop(r->d, at, key);
+	const struct pt_entry *e, *pop = find_pop(r->d, at, key);
 
 	if (!pop)
 		return 0;
@@ -454,18 +471,9 @@ follow_returns(struct pt_fast *r, struct at *at, const uint8_t *p, bool joined)
 	r->mark = at->o;
 	r->mark_key_ip = at->key_ip;
 	r->mark_tip = false;
-	do {
-		follow_pop(r, at, pop);
-		if (pop->left == 1)
-			return 1;
-		key = at->key_ip | r->mode | pt_key_bits(pop->left) | t->key;
-		e = find_first(&r->d->memo, key, t->key);
-		pop = e ? NULL : find_pop(r->d, at, key);
-	} while (pop);
-	if (!e) {
-		leave_bits(r, key);
+	e = pass_returns(r, at, pop, &key, t->key);
+	if (!e)
 		return 1;
-	}
 	follow_entry(r->d, at, e, r->offset);
 	at->key_ip = e->next & PT_KEY_IP_MASK;
 	if (!t->size)
