@@ -139,10 +139,12 @@ def read_jsonl(path, _):
                 flow.begin(track, e["ts"], e["name"], "call")
             elif t == "off":
                 flow.begin(track, e["ts"], "[not traced]", "off")
+            elif t == "off-cpu":
+                flow.begin(track, e["ts"], "[off CPU]", "off-cpu")
             elif t == "gap":
                 flow.instant(track, e["ts"], f"[gap: {e['cause']}]", {})
                 flow.begin(track, e["ts"], f"[gap: {e['cause']}]", "gap")
-            elif t in ("return", "on", "gap-end"):
+            elif t in ("return", "on", "gap-end", "on-cpu"):
                 e["lost"] = e.get("end") in ("lost", "trace-end")
                 name = flow.end(track, e["ts"], e)
                 need(t != "return" or ids.pop(e["id"]) == name, "an end of another call")
@@ -559,4 +561,5 @@ def main():
     return 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -185,12 +185,20 @@ for f in db.execute("SELECT function, self_ns, off_cpu_ns, untraced_ns, lost_ns,
     t[f[0]] += f[9]
 compare("sqlite", times, got)
 compare("sqlite, instructions", insns, n)
+spans = dict(db.execute("SELECT ifnull(why, 'unknown'), sum(end - start) FROM off_cpu GROUP BY why"))
+compare("sqlite, intervals off the CPU", {"all": sums[1]}, {"all": sum(spans.values())})
 compare("sqlite, calls", calls, c)
 compare("sqlite, total", total, t)
 
 got, open_calls, c, t = table(), {}, collections.Counter(), collections.Counter()
+went, away = {}, collections.Counter()
 for l in run("export", "--to", "jsonl"):
     o = json.loads(l)
+    if o["type"] == "off-cpu":
+        went[o["track"]] = o
+    elif o["type"] == "on-cpu":
+        begin = went.pop(o["track"])
+        away[begin.get("why", "unknown")] += o["ts"] - begin["ts"]
     stack = open_calls.setdefault(o.get("track"), [])
     if o["type"] == "call":
         stack.append(o["name"])
@@ -202,6 +210,7 @@ for l in run("export", "--to", "jsonl"):
         if name not in stack:
             t[name] += o["ns"]
 compare("jsonl", times, got)
+compare("jsonl, intervals off the CPU", spans, away)
 compare("jsonl, calls", calls, c)
 compare("jsonl, total", total, t)
 
@@ -308,6 +317,37 @@ for kind, raw in report_page.blocks(here + "/r.html"):
             away[info["name"][x.func]] += x.away
 compare("report, of single calls what is no self time", {k: [sum(v[1:4])] for k, v in times.items()},
         {k: [v / info["ticks"]] for k, v in away.items()})
+
+# Slices, as a viewer shows them: what is below others is theirs alone.
+import export_read
+def slices(kind):
+    path = here + "/slices"
+    run("export", "--to", kind, "-o", path)
+    got, n, in_all, stacks = table(), collections.Counter(), collections.Counter(), collections.defaultdict(list)
+    for track, ts, what, name in getattr(export_read, "read_" + kind)(path, None).events:
+        stack = stacks[track]
+        if what == "B":
+            stack.append([name, ts, 0])
+        elif what == "E":
+            name, begin, inner = stack.pop()
+            ns = ts - begin - inner
+            if stack:
+                stack[-1][2] += ts - begin
+            i = 1 if name == "[off CPU]" else 2 if name == "[not traced]" else 3 if name.startswith("[gap") else 0
+            if not i:
+                n[name] += 1
+                if name not in [s[0] for s in stack]:
+                    in_all[name] += ts - begin
+            while i and stack and stack[-1][0][0] == "[":	# off the CPU while not traced
+                stack = stack[:-1]
+            if not i or stack:
+                got[stack[-1][0] if i else name][i] += ns
+    return got, n, in_all
+for kind in ("chrome", "fxt", "speedscope") if not sums[3] else ():	# the end of a gap is drawn where code runs again
+    got, n, in_all = slices(kind)
+    compare(kind, {k: v[:4] for k, v in times.items() if any(v[:4])}, {k: v[:4] for k, v in got.items() if any(v)})
+    compare(kind + ", calls", calls, n)
+    compare(kind + ", total", total, in_all)
 
 # latency rounds: its text is that of the sum over the calls that find calls whole
 def text(ns):

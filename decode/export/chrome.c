@@ -151,6 +151,7 @@ static void put_frame(struct chrome *c, const struct export_slice *s)
 /* table */
 static const char *const categories[] = {
 	[EXPORT_FRAME] = "call", [EXPORT_OFF] = "off", [EXPORT_GAP] = "gap",
+	[EXPORT_AWAY] = "off-cpu",
 };
 
 /* A gap is an instant, too: to be seen when it is too short for a slice. */
@@ -174,9 +175,11 @@ static int begin_chrome(void *format, struct export_track *t,
 	put_name(c->out, s->name);
 	if (s->kind != EXPORT_OFF) {
 		outbuf_str(c->out, ",\"args\":{");
-		if (s->kind == EXPORT_GAP)
+		if (s->kind == EXPORT_AWAY && s->why)
+			put_text(c->out, "\"why\":", s->why);
+		else if (s->kind == EXPORT_GAP)
 			put_gap(c, s->gap);
-		else
+		else if (s->kind == EXPORT_FRAME)
 			put_frame(c, s);
 		outbuf_put(c->out, "}", 1);
 	}

@@ -7,7 +7,8 @@
  * What covers the frames (EXPORT_OFF, EXPORT_GAP) is a slice on top of them, at
  * most one per track: it ends before anything else of the track begins or ends.
  * A gap ends when something runs again in its stream, even if no call begins
- * there (end_gaps).
+ * there (end_gaps). Time off the CPU (EXPORT_AWAY) is a slice on top of either,
+ * made at once when its end is known.
  *
  * track.c has names and tracks; a format is one file and one line of formats[].
  */
@@ -473,6 +474,32 @@ static int switch_trace(void *priv, struct call_thread *t, bool on)
 	return exporter_cover(e, track, ns, EXPORT_OFF, t, NULL);
 }
 
+/* Where events have no times there is nothing between them. */
+static int meet_away(void *priv, struct call_thread *t,
+		     const struct off_span *span)
+{
+	static const char *const reasons[] = {
+		[OFF_UNKNOWN] = NULL, [OFF_BLOCKED] = "blocked",
+		[OFF_PREEMPTED] = "preempted",
+	};
+	struct exporter *e = priv;
+	struct export_slice s = { .kind = EXPORT_AWAY, .name = e->away,
+				  .why = reasons[span->why] };
+	int err;
+	struct export_track *track = exporter_track(e, t, &err);
+
+	if (!track)
+		return err;
+	if (!e->x.timed || (e->x.env.symbol && !track->inside))
+		return 0;
+	s.ns = span->from > track->last_ns ? span->from : track->last_ns;
+	track->depth++;
+	err = e->ops->begin ? e->ops->begin(e->format, track, &s) : 0;
+	track->depth--;
+	s.ns = exporter_stamp(e, track, t);
+	return err || !e->ops->end ? err : e->ops->end(e->format, track, &s);
+}
+
 static int meet_event(void *priv, struct call_thread *t,
 		      const struct aux_flow *ev)
 {
@@ -490,6 +517,7 @@ static const struct calls_ops from_calls = {
 	.leave = leave_frame,
 	.turn = turn_stack,
 	.gap = meet_gap,
+	.away = meet_away,
 	.off = switch_trace,
 	.event = meet_event,
 };
@@ -522,6 +550,7 @@ static int start_parts(struct exporter *e, struct aux_diag *diag)
 	int err = 0;
 
 	e->off = export_intern(&e->x, "[not traced]");
+	e->away = export_intern(&e->x, "[off CPU]");
 	if (!e->off)
 		return -AUX_E_NOMEM;
 	if (c->schema)

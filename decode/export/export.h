@@ -54,6 +54,7 @@ enum export_kind {
 	EXPORT_OFF,		/* the thread's trace was off: a filter, or the
 				 * kernel, which was not to be traced */
 	EXPORT_GAP,		/* flow is missing */
+	EXPORT_AWAY,		/* the thread was off the CPU; inside of all others */
 };
 
 /* Begin or end of a slice. */
@@ -64,6 +65,8 @@ struct export_slice {
 	const struct call_thread *thread; /* NULL: none is known */
 	const struct call_frame *frame;	/* FRAME */
 	const struct aux_flow *gap;	/* GAP */
+	const char *why;		/* AWAY: "blocked", "preempted"; NULL:
+					 * not known */
 	/* an end alone */
 	enum call_end how;		/* FRAME */
 	bool guessed;			/* FRAME; of a begin too */

@@ -565,8 +565,11 @@ static int begin_firefox(void *format, struct export_track *t,
 {
 	struct firefox *f = format;
 	struct firefox_track *tr = t->user;
-	int err = flush_thread(f, tr, s->thread);
+	int err;
 
+	if (s->kind == EXPORT_AWAY)	/* it is in the intervals */
+		return 0;
+	err = flush_thread(f, tr, s->thread);
 	if (err)
 		return err;
 	if (s->kind == EXPORT_FRAME) {

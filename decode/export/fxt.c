@@ -254,6 +254,7 @@ static void put_frame_args(struct fxt *f, const struct export_slice *s)
 static const char *category_of(const struct export_slice *s)
 {
 	return s->kind == EXPORT_GAP ? "gap"
+	       : s->kind == EXPORT_AWAY ? "off-cpu"
 	       : s->kind == EXPORT_OFF ? "off" : "call";
 }
 
@@ -272,6 +273,8 @@ static int begin_fxt(void *format, struct export_track *t,
 		put_gap_args(f, s->gap);
 	else if (s->kind == EXPORT_FRAME)
 		put_frame_args(f, s);
+	else if (s->why)
+		put_text_arg(f, "why", s->why);
 	return end_event(f);
 }
 

@@ -136,7 +136,7 @@ static void put_call(struct jsonl *j, const struct export_slice *s)
 static int begin_jsonl(void *format, struct export_track *t,
 		       const struct export_slice *s)
 {
-	static const char *const types[] = { "call", "off", "gap" };
+	static const char *const types[] = { "call", "off", "gap", "off-cpu" };
 	struct jsonl *j = format;
 
 	put_head(j, t, types[s->kind], s->ns);
@@ -150,6 +150,8 @@ static int begin_jsonl(void *format, struct export_track *t,
 		if (s->gap->flags & AUX_FLOW_HAS_IP)
 			put_hex(j, ",\"ip\":", s->gap->gap.ip);
 	}
+	if (s->why)
+		put_text(j, ",\"why\":", s->why);
 	put_end(j);
 	return 0;
 }
@@ -158,7 +160,8 @@ static int begin_jsonl(void *format, struct export_track *t,
 static int end_jsonl(void *format, struct export_track *t,
 		     const struct export_slice *s)
 {
-	static const char *const types[] = { "return", "on", "gap-end" };
+	static const char *const types[] = { "return", "on", "gap-end",
+					     "on-cpu" };
 	struct jsonl *j = format;
 
 	put_head(j, t, types[s->kind], s->ns);

@@ -74,8 +74,8 @@ enum { FLAG_CLEARED = 1, FLAG_NEEDS = 2 };
  * more. */
 enum key { KEY_INSNS, KEY_SELF, KEY_CYCLES, KEY_ADDR, KEY_FROM, KEY_DSO, KEY_KIND,
 	   KEY_END, KEY_LOST, KEY_GUESSED, KEY_CAUSE, KEY_TEXT, KEY_OFFSET,
-	   KEY_VALUE, KEY_IP, N_KEYS };
-enum category { CAT_CALL, CAT_OFF, CAT_GAP, CAT_SPAN, CAT_PAYLOAD, N_CATS };
+	   KEY_VALUE, KEY_IP, KEY_WHY, N_KEYS };
+enum category { CAT_CALL, CAT_OFF, CAT_GAP, CAT_AWAY, CAT_SPAN, CAT_PAYLOAD, N_CATS };
 
 /* UUIDs: track ids below, and from these on. */
 #define UUID_TRACK   (UINT64_C(1) << 40)
@@ -117,9 +117,10 @@ static inline uint64_t track_uuid(const struct export_track *t)
 static const char *const keys[N_KEYS] = {
 	"insns", "self_insns", "cycles", "addr", "from", "dso", "kind", "end",
 	"lost", "guessed", "cause", "text", "offset", "value", "ip",
+	"why",
 };
 /* table */
-static const char *const cats[N_CATS] = { "call", "off", "gap", "span",
+static const char *const cats[N_CATS] = { "call", "off", "gap", "off-cpu", "span",
 					  "payload" };
 
 /* What was made goes out. -AUX_E_NOMEM if making it failed. */
@@ -405,6 +406,8 @@ static void note_begin(struct perfetto *f, const struct export_slice *s)
 		note_str(f, KEY_TEXT, export_gap_text(f->x, s->gap->what));
 		note_u64(f, KEY_OFFSET, NOTE_UINT, s->gap->offset);
 	}
+	if (s->kind == EXPORT_AWAY && s->why)
+		note_str(f, KEY_WHY, s->why);
 	if (s->kind != EXPORT_FRAME)
 		return;
 	note_u64(f, KEY_ADDR, NOTE_POINTER, fr->to);
@@ -479,7 +482,10 @@ static int put_counters(struct perfetto *f, struct export_track *track,
 static int begin_perfetto(void *format, struct export_track *t,
 			  const struct export_slice *s)
 {
-	static const uint8_t cat[] = { CAT_CALL, CAT_OFF, CAT_GAP };
+	static const uint8_t cat[] = {
+		[EXPORT_FRAME] = CAT_CALL, [EXPORT_OFF] = CAT_OFF,
+		[EXPORT_GAP] = CAT_GAP, [EXPORT_AWAY] = CAT_AWAY,
+	};
 	struct perfetto *f = format;
 	struct event e;
 	int err;

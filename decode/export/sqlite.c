@@ -42,6 +42,8 @@ static const char sqlite_tables[] =
 	" stream_offset INTEGER);"
 	"CREATE TABLE untraced (id INTEGER PRIMARY KEY, thread INTEGER,"
 	" start INTEGER, end INTEGER);"
+	"CREATE TABLE off_cpu (id INTEGER PRIMARY KEY, thread INTEGER,"
+	" start INTEGER, end INTEGER, why TEXT);"
 	"CREATE TABLE events (id INTEGER PRIMARY KEY, thread INTEGER,"
 	" ts INTEGER, source TEXT, name TEXT, value INTEGER, ip INTEGER);"
 	"CREATE TABLE counters (id INTEGER PRIMARY KEY, thread INTEGER,"
@@ -98,7 +100,7 @@ static const char sqlite_views[] =
 	" t.end - t.start AS ns, t.insns, count(c.id) AS calls"
 	" FROM threads t LEFT JOIN calls c ON c.thread = t.id GROUP BY t.id;";
 
-enum statement { PUT_CALL, PUT_GAP, PUT_OFF, PUT_EVENT, PUT_COUNTER, PUT_SPAN,
+enum statement { PUT_CALL, PUT_GAP, PUT_OFF, PUT_AWAY, PUT_EVENT, PUT_COUNTER, PUT_SPAN,
 		 PUT_FIELD, PUT_THREAD, PUT_FUNC, PUT_KEY, N_STATEMENTS };
 
 /* table */
@@ -107,6 +109,7 @@ static const char *const statements[N_STATEMENTS] = {
 		     "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
 	[PUT_GAP] = "INSERT INTO gaps VALUES (NULL,?,?,?,?,?,?)",
 	[PUT_OFF] = "INSERT INTO untraced VALUES (NULL,?,?,?)",
+	[PUT_AWAY] = "INSERT INTO off_cpu VALUES (NULL,?,?,?,?)",
 	[PUT_EVENT] = "INSERT INTO events VALUES (NULL,?,?,?,?,?,?)",
 	[PUT_COUNTER] = "INSERT INTO counters VALUES (NULL,?,?,?,?)",
 	[PUT_SPAN] = "INSERT INTO spans VALUES (?,?,?,?,?,?)"
@@ -118,10 +121,10 @@ static const char *const statements[N_STATEMENTS] = {
 	[PUT_KEY] = "INSERT INTO recording VALUES (?,?)",
 };
 
-/* export_track.user. cover_ns: when the gap, or the time without trace,
- * began. */
+/* export_track.user. cover_ns, away_ns: when the gap or the time without trace,
+ * and the time off the CPU, began. */
 struct track_state {
-	uint64_t first_ns, cover_ns;
+	uint64_t first_ns, cover_ns, away_ns;
 	bool seen;
 };
 
@@ -270,7 +273,7 @@ static int begin_sqlite(void *format, struct export_track *t,
 		st->first_ns = s->ns;
 	st->seen = true;
 	if (s->kind != EXPORT_FRAME) {
-		st->cover_ns = s->ns;
+		*(s->kind == EXPORT_AWAY ? &st->away_ns : &st->cover_ns) = s->ns;
 		return 0;
 	}
 	f = &s->thread->frames[s->thread->depth - 1];
@@ -281,6 +284,19 @@ static int begin_sqlite(void *format, struct export_track *t,
 	/* when it began, as it is shown */
 	f->user = (void *)(uintptr_t)s->ns;
 	return 0;
+}
+
+static int end_away(struct sqlite *q, struct export_track *t,
+		    const struct export_slice *s)
+{
+	struct track_state *st = t->user;
+	struct row r = start_row(q, PUT_AWAY);
+
+	put_u64(&r, t->id);
+	put_u64(&r, st->away_ns);
+	put_u64(&r, s->ns);
+	put_text(q, &r, s->why);
+	return end_row(q, &r);
 }
 
 /* A gap, or time without trace. */
@@ -350,6 +366,8 @@ static int end_sqlite(void *format, struct export_track *t,
 	uint32_t *active;
 	struct row r;
 
+	if (s->kind == EXPORT_AWAY)
+		return end_away(q, t, s);
 	if (s->kind != EXPORT_FRAME)
 		return end_cover(q, t, s);
 	active = active_of(q, t, s->frame->func->id);
