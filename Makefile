@@ -64,16 +64,16 @@ $(HAVE_MK): tools/probe $(wildcard /var/lib/dpkg/status)
 		echo "libelf is missing and nothing works without it: tools/deps install build" >&2; exit 1; }
 	@mv $@.tmp $@
 
-# Where it was built is in no file that is made: another directory gives the same ones.
+# Where it was built is in no file that is installed: another directory gives the same.
 PLACE := $(if $(COVER_FLAGS),,'-ffile-prefix-map=$(CURDIR)=.')
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I. -Iinclude $(WARN) \
-	$(foreach x,$(HAVE),$(CFLAGS_$(x))) $(PLACE) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
+	$(foreach x,$(HAVE),$(CFLAGS_$(x))) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
 ALL_LDFLAGS := $(LDFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
 DEPFLAGS := -MMD -MP
 
 # Other flags or another compiler: everything is compiled again.
 ifneq ($(origin HAVE),undefined)
-FLAGS := $(strip $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LINK))
+FLAGS := $(strip $(CC) $(ALL_CFLAGS) $(PLACE) $(ALL_LDFLAGS) $(LINK))
 ifneq ($(FLAGS),$(strip $(file <$(BUILD)/flags)))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
@@ -141,7 +141,8 @@ $(BUILD)/completion/auxdecode.%: $(BUILD)/auxdecode
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(DEPFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(PLACE) $(DEPFLAGS) -c -o $@ $<
+$(BUILD)/obj/tests/%.o: PLACE :=
 
 # The parts of a page or picture, which the assembler takes in (common/embed.h).
 $(BUILD)/obj/decode/report/page.o: $(wildcard decode/report/web/*)
@@ -171,7 +172,7 @@ lib: $(LIBS_MADE)
 $(BUILD)/lib/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$< (PIC))
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -fno-semantic-interposition $(DEPFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(PLACE) -fPIC -fno-semantic-interposition $(DEPFLAGS) -c -o $@ $<
 $(BUILD)/libauxdecode.so: $(LIB_O) $(LIB_MAP)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libauxdecode.so.$(LIB_ABI) \
