@@ -20,13 +20,13 @@ $(error no libraries to build for $(CROSS:-=): tools/sysroot says why)
 endif
 export SYSROOT
 endif
-cross_tool = $(notdir $(firstword $(shell command -v $(CROSS)$(1) $(CROSS)$(1)-14 $(CROSS)$(1)-12)) \
-	$(CROSS)$(1))
+cross_tool = $(notdir $(shell for t in $(CROSS)$(1) $(CROSS)$(1)-14 $(CROSS)$(1)-12; do \
+	command -v $$t && exit; done; echo $(CROSS)$(1)))
 with_sysroot = $(1)$(if $(SYSROOT),$(if $(findstring --sysroot,$(1)),, --sysroot=$(SYSROOT)))
-override CC := $(call with_sysroot,$(if $(filter default,$(origin CC)),$(firstword $(call \
-	cross_tool,gcc)),$(CC)))
-override CXX := $(call with_sysroot,$(if $(filter default,$(origin CXX)),$(firstword $(call \
-	cross_tool,g++)),$(CXX)))
+override CC := $(call with_sysroot,$(if $(filter default,$(origin CC)),$(call \
+	cross_tool,gcc),$(CC)))
+override CXX := $(call with_sysroot,$(if $(filter default,$(origin CXX)),$(call \
+	cross_tool,g++),$(CXX)))
 AR := $(CROSS)ar
 OBJCOPY := $(CROSS)objcopy
 STRIP := $(CROSS)strip
