@@ -39,6 +39,14 @@ for file in "${files[@]}"; do
 	is "$(shown --module "$file")" "$(sum "dso == \"$file\"")" "--module $(basename "$file"): by its path"
 	is "$(insns --module "$(basename "$file")")" "$(sum "dso == \"$file\"")" "count --module $(basename "$file")"
 done
+# Its brackets are no pattern: emulated programs have no such code, stepped ones do.
+if [ "$(uname -m)" = x86_64 ]; then
+	"$auxcap" -q -e soft_pt/step/u -o "$SCRATCH/vdso" -- "$programs/vdso" >/dev/null 2>&1
+	n=$("$auxdecode" insn -F dso "$SCRATCH/vdso" 2>/dev/null | grep -c '^\[vdso\]$')
+	that "code of the vdso" - test "$n" -gt 0
+	is "$("$auxdecode" insn -F ip --module '[vdso]' "$SCRATCH/vdso" 2>/dev/null | grep -vc '^#')" "$n" \
+		"--module [vdso]"
+fi
 is "$(shown --module 'ld-linux*')" "$(sum 'dso ~ "/ld-linux[^/]*$"')" "--module with a glob"
 is "$(shown --module 'ld-linux*' --comm cat)" "$(sum 'dso ~ "/ld-linux[^/]*$" && comm == "cat"')" "--module and --comm"
 is "$(shown --module libc.so.6 --symbol 'str*' --comm cat)" \

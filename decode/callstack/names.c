@@ -307,7 +307,7 @@ static bool fits_module(struct names *n, const char *dso)
 		struct module *m = &n->modules[i];
 		const char *path = strchr(m->text, '/') ? dso : last_part(dso);
 
-		if (fnmatch(m->text, path, 0))
+		if (strcmp(m->text, path) && fnmatch(m->text, path, 0))
 			continue;
 		m->hit = true;
 		fits = true;
