@@ -53,9 +53,13 @@ quiet_make uninstall DESTDIR="$lib" PREFIX=/usr LIBDIR=/usr/lib/x DOCDIR=/usr/do
 is "$(find "$lib" ! -type d)" "" "nothing is left behind"
 
 # One file for a board without libraries, tried in a directory that has nothing else.
-if [ -z "${SAN:-}" ]; then
-	env -u MAKEFLAGS -u MFLAGS make -s BUILD="$BUILD" static >"$SCRATCH/make" 2>&1
-	ok $? "make static" "$SCRATCH/make"
+status=0
+[ -n "${SAN:-}" ] ||
+	env -u MAKEFLAGS -u MFLAGS make -s BUILD="$BUILD" static >"$SCRATCH/make" 2>&1 || status=$?
+if [ $status != 0 ] && grep -q 'undefined reference to .eu_' "$SCRATCH/make"; then
+	skip "this libelf.a calls libeu.a, which Debian 13 does not package" "make static"
+elif [ -z "${SAN:-}" ]; then
+	ok $status "make static" "$SCRATCH/make"
 	mkdir -p "$SCRATCH/empty/proc"
 	cp "$BUILD/static/auxcap" "$programs/hello_static" "$SCRATCH/empty"
 	cat >"$SCRATCH/inside" <<-'END'

@@ -24,6 +24,10 @@ else
 	[ -n "${QUICK:-}" ] && seeds="pt:1 pt:2 pt:3 etm:1 etm:2"
 	for seed in ${SEEDS:-$seeds}; do
 		[ "${seed%:*}" = etm ] && [ -z "$a64_cc" ] && continue
+		if [ "${seed%:*}" = etm ] && [ -n "$(no_emulation)" ]; then
+			skip "$(no_emulation)" "etm ${seed#*:}"
+			continue
+		fi
 		random_case "${seed%:*}" "${seed#*:}"
 	done
 fi

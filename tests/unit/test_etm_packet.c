@@ -168,7 +168,7 @@ static void add_context(char *to, const char *text)
 		return;
 	number(at, "EL", 10, &el);
 	add(to, " aarch%.2s el%u %s", at + 11, (unsigned)el,
-	    strstr(at, " NS;") ? "ns" : "s");
+	    strstr(at, " NS;") || strstr(at, " Realm;") ? "ns" : "s");
 	add_number(to, at, "VMID=", 16, " vmid 0x%" PRIx64);
 	add_number(to, at, "CID=", 16, " cid 0x%" PRIx64);
 }
