@@ -34,22 +34,6 @@ const char *advice_after(int why)
 	}
 }
 
-static char unknown_id[1024] = "the file does not say whose trace this is";
-
-void advice_init(void)
-{
-	struct outbuf *text = outbuf_new(-1);
-
-	if (!text)
-		return;
-	follow_expand(text, "the file does not say whose trace this is; `auxdecode "
-			    "info` shows the trace ids", NULL);
-	if (!outbuf_failed(text) && (size_t)(text->p - text->buf) < sizeof(unknown_id))
-		snprintf(unknown_id, sizeof(unknown_id), "%.*s",
-			 (int)(text->p - text->buf), text->buf);
-	outbuf_free(text);
-}
-
 /*
  * gap_text() and the fix, as one string: sinks print gaps in their inner loops
  * and keep the pointer, so it must be constant.
@@ -63,7 +47,8 @@ const char *advice_gap(unsigned cause)
 	case AUX_GAP_AUX_TRUNCATED:
 		return "the AUX buffer was full; record with a larger one (-m)";
 	case GAP_UNKNOWN_ID:
-		return unknown_id;
+		return "the file does not say whose trace this is; `auxdecode info` "
+		       "shows the trace ids";
 	default:
 		return gap_text(cause);
 	}

@@ -24,7 +24,6 @@ static const struct cmd_options *call;	/* NULL: not yet understood */
 void follow_init(const struct cmd_options *o)
 {
 	call = o;
-	advice_init();
 }
 
 /* Where the word stands in words; NULL: nowhere. */

@@ -59,9 +59,6 @@ struct advice_next {
 };
 const struct advice_next *advice_next(const char *command, size_t i);
 
-/* Once the command line is known: some texts have a command in them. */
-void advice_init(void);
-
 /* Why there is no code at ip, and how to supply it. buf is always
  * terminated. */
 void advice_code(struct codeview *cv, const struct space *space, uint64_t ip,

@@ -414,21 +414,18 @@ static bool is_node_current(struct pt_memo *s, const struct pt_node *n)
 
 /* ---- sets of regions ---- */
 
-/* Room for sets, or PT_SETS of them: no path leads into another region then. */
-static bool has_room_for_set(struct pt_memo *s)
+/* Most streams of a file with thousands need none. */
+static bool alloc_sets(struct pt_memo *s)
 {
-	if (!s->sets) {
-		s->sets = malloc(PT_SETS * sizeof(*s->sets));
-		s->set_heads = calloc(PT_SETS, sizeof(*s->set_heads));
-		if (!s->sets || !s->set_heads) {
-			free(s->sets);
-			free(s->set_heads);
-			s->sets = NULL;
-			s->set_heads = NULL;
-			return false;
-		}
-	}
-	return s->n_sets < PT_SETS;
+	s->sets = malloc(PT_SETS * sizeof(*s->sets));
+	s->set_heads = calloc(PT_SETS, sizeof(*s->set_heads));
+	if (s->sets && s->set_heads)
+		return true;
+	free(s->sets);
+	free(s->set_heads);
+	s->sets = NULL;
+	s->set_heads = NULL;
+	return false;
 }
 
 static size_t hash_set(struct pt_region *const regions[], unsigned n)
@@ -440,14 +437,18 @@ static size_t hash_set(struct pt_region *const regions[], unsigned n)
 	return h >> 16 & (PT_SETS - 1);
 }
 
-/* The index for these regions, which are mapped now, two or more; has_room_for_set. */
+/* The index for these regions, which are mapped now, two or more. 0: no memory; there
+ * is room for a set (n_sets). */
 static unsigned index_of_set(struct pt_memo *s, struct pt_region *const regions[],
 			     unsigned n)
 {
-	uint16_t *head = &s->set_heads[hash_set(regions, n)];
 	struct pt_set *set;
+	uint16_t *head;
 	unsigned index;
 
+	if (!s->sets && !alloc_sets(s))
+		return 0;
+	head = &s->set_heads[hash_set(regions, n)];
 	for (index = *head; index; index = set->next) {
 		set = &s->sets[index - 1];
 		if (set->n == n && !memcmp(set->regions, regions,
@@ -1130,7 +1131,7 @@ static bool try_path(struct trial *t, struct pt_memo *s, struct pt_node *n,
 
 	t->pub = (struct aux_path){ 0 };
 	t->n_calls = t->height = t->n_regions = 0;
-	t->max_regions = n->region->index && has_room_for_set(s) ? PT_SET : 1;
+	t->max_regions = n->region->index && s->n_sets < PT_SETS ? PT_SET : 1;
 	t->flags = n->flags;
 	bits &= PT_BITS;
 	if (n->kind == PT_NODE_NEW && !fill_node(s, n, false))
