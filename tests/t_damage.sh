@@ -314,8 +314,8 @@ for backend in emulate step; do for how in segv ill; do
 		ok $((!${#addr2})) "$how ($backend): it ends at the faulting instruction ${fault:-(none)}" "$SCRATCH/cmp"
 	fi
 done; done
-# The last two records of trace in the wrong order, and the file cut in the second: its
-# bytes are some that are there already, and its gap is behind them.
+# The last two records of trace in the wrong order, and the file cut in the second. Its
+# offsets are before the end of the first, which has the later bytes.
 record gzip noretcomp=1,psb_period=0,cyc=1
 python3 - "$data" "$SCRATCH/late.data" >"$SCRATCH/out" <<'EOF'
 import struct

@@ -1108,16 +1108,16 @@ static bool group_stop(struct step_thread *t, struct user_regs_struct *r, int si
 	return true;
 }
 
-/* What t stopped for. False: it was killed since, and its end comes next, or that of
- * which the kernel tells already is PTRACE_EVENT_EXIT. */
+/* Reads what t stopped for. False: it was killed since. The kernel then has no answer,
+ * or that of PTRACE_EVENT_EXIT, which is the next stop. */
 static bool read_cause(const struct step_thread *t, siginfo_t *si)
 {
 	return !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, si) &&
 	       si->si_code != (SIGTRAP | PTRACE_EVENT_EXIT << 8);
 }
 
-/* A stop by a signal is judged only where its cause could be read: behind an INT3
- * there may be another one's place. */
+/* A stop by a signal is judged only if its cause could be read. The IP alone does not
+ * say it: the byte after one INT3 may be another INT3, not reached yet. */
 bool step_native_stop(struct step_thread *t, int *status)
 {
 	int event = *status >> 16, sig = WSTOPSIG(*status);

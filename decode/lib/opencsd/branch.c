@@ -122,7 +122,7 @@ bool opencsd_find_young(struct opencsd *d, const ocsd_generic_trace_elem *e,
 		return false;
 	if (e->en_addr <= ip || is_walk(d))
 		return false;
-	/* with speculation nobody knows which packet a range is of */
+	/* with speculation a range comes later than its packet: it may be of any */
 	y->missing = opencsd_is_source(d) || !d->src.in_order;
 	if (e->en_addr - ip > OPENCSD_WALK_MAX)
 		return y->missing;

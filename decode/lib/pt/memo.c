@@ -1028,8 +1028,9 @@ static int try_lead(struct trial *t, struct pt_memo *s, struct pt_node *n,
 	return 1;
 }
 
-/* Along branches to other regions, from n on, to a node that is none. NULL: they lead to
- * no code, too far, or into too many regions; *nomem: there is no room. */
+/* Follows branches to other regions, from n on, to the first node that is not such a
+ * branch. NULL: they lead to no code, too far, or into too many regions; *nomem: there
+ * is no room. */
 static struct pt_node *pass_leads(struct trial *t, struct pt_memo *s, struct pt_node *n,
 				  bool bit, bool *nomem)
 {

@@ -117,9 +117,9 @@ static inline struct pt_entry *pt_entry_at(struct pt_entry *table, size_t mask,
 	return (struct pt_entry *)((uint8_t *)table + (offset & mask));
 }
 
-/* Region or set and end of an entry in one: PT_ENDS times the index plus the end; the
- * indexes of sets begin at PT_REGIONS. What
- * belongs to a region is in one place: few regions touch little memory. */
+/* Region or set and end of an entry in one: PT_ENDS times the index plus the end. The
+ * indexes of sets begin at PT_REGIONS. What belongs to a region is in one place: few
+ * regions touch little memory. */
 static inline uint16_t pt_entry_tag(const struct pt_entry *e)
 {
 	return (uint16_t)e->next;
