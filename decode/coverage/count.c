@@ -42,6 +42,7 @@ void cover_units_fini(struct cover_units *u)
 				     : (void *)u->v[i].ranges);
 	free(u->v);
 	free(u->slots);
+	free(u->room);
 	pthread_mutex_destroy(&u->lock);
 }
 
@@ -81,33 +82,61 @@ static struct cover_range range_of(const struct aux_flow *ev)
 	};
 }
 
-/* ---- Lone ranges: events that are part of no path ---- */
+/* ---- Units by what they are ---- */
 
-static size_t hash_range(const struct space *space, const struct cover_range *r)
+/*
+ * Each worker's decoder has steps and paths of its own for the same code. They share
+ * units, so what is made of units at the end costs as much for many workers as for
+ * one. Spaces with equal contents have equal ids.
+ */
+
+static uint64_t id_of(const struct space *space)
 {
-	uint64_t h = r->first * UINT64_C(0x9e3779b97f4a7c15);
-
-	h ^= (r->last + r->what) * UINT64_C(0xc2b2ae3d27d4eb4f);
-	h ^= (space ? space->id : 0) * UINT64_C(0x165667b19e3779f9);
-	return (size_t)(h ^ h >> 29);
+	return space ? space->id : 0;
 }
 
-static bool same_range(const struct cover_unit *u, const struct space *space,
-		       const struct cover_range *r)
+static uint64_t mix(uint64_t h, uint64_t word)
 {
-	const struct cover_range *o = u->ranges;
-	uint64_t a = u->space ? u->space->id : 0, b = space ? space->id : 0;
-
-	return a == b && o->first == r->first && o->last == r->last &&
-	       o->n == r->n && o->what == r->what && o->flags == r->flags;
+	h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 29;
 }
 
-static uint32_t *find_slot(struct cover_units *u, const struct space *space,
-			   const struct cover_range *r)
+static size_t hash_unit(const struct cover_unit *u)
 {
-	size_t i = hash_range(space, r) & (u->n_slots - 1);
+	uint64_t h = mix(id_of(u->space), u->is_path);
 
-	while (u->slots[i] && !same_range(&u->v[u->slots[i]], space, r))
+	for (uint32_t i = 0; i < u->n; i++) {
+		if (u->is_path)
+			h = mix(h, u->steps[i]);
+		else
+			h = mix(mix(h, u->ranges[i].first),
+				u->ranges[i].last << 8 ^ u->ranges[i].what);
+	}
+	return (size_t)h;
+}
+
+static bool same_range(const struct cover_range *a, const struct cover_range *b)
+{
+	return a->first == b->first && a->last == b->last && a->n == b->n &&
+	       a->what == b->what && a->flags == b->flags;
+}
+
+static bool same_unit(const struct cover_unit *a, const struct cover_unit *b)
+{
+	bool same = a->is_path == b->is_path && a->n == b->n &&
+		    id_of(a->space) == id_of(b->space);
+
+	for (uint32_t i = 0; same && i < a->n; i++)
+		same = a->is_path ? a->steps[i] == b->steps[i] :
+				    same_range(&a->ranges[i], &b->ranges[i]);
+	return same;
+}
+
+static uint32_t *find_slot(struct cover_units *u, const struct cover_unit *what)
+{
+	size_t i = hash_unit(what) & (u->n_slots - 1);
+
+	while (u->slots[i] && !same_unit(&u->v[u->slots[i]], what))
 		i = (i + 1) & (u->n_slots - 1);
 	return &u->slots[i];
 }
@@ -124,36 +153,38 @@ static int grow_slots(struct cover_units *u)
 	}
 	u->n_slots = 2 * n;
 	for (size_t i = 0; i < n; i++) {
-		const struct cover_unit *o = &u->v[old[i]];
-
 		if (old[i])
-			*find_slot(u, o->space, o->ranges) = old[i];
+			*find_slot(u, &u->v[old[i]]) = old[i];
 	}
 	free(old);
 	return 0;
 }
 
-/* The unit of a range, a new one if need be; 0: out of memory. With the lock
- * held. */
-static uint32_t need_range(struct cover_units *u, const struct space *space,
-			   const struct cover_range *r)
+/* The number of a unit, which is added if there is none like it, with a copy of its
+ * ranges or steps; 0: out of memory. The caller holds the lock. */
+static uint32_t need_unit(struct cover_units *u, const struct cover_unit *what)
 {
-	struct cover_unit unit = { .space = space, .n = 1 };
+	size_t size = what->n * (what->is_path ? sizeof(*what->steps) :
+						 sizeof(*what->ranges));
+	struct cover_unit unit = *what;
+	void *copy;
 	uint32_t *slot;
 
-	if (2 * u->n_ranges >= u->n_slots && grow_slots(u) < 0)
+	if (2 * (size_t)u->n >= u->n_slots && grow_slots(u) < 0)
 		return 0;
-	slot = find_slot(u, space, r);
+	slot = find_slot(u, what);
 	if (*slot)
 		return *slot;
-	unit.ranges = malloc(sizeof(*r));
-	if (!unit.ranges)
+	copy = malloc(size);
+	if (!copy)
 		return 0;
-	*unit.ranges = *r;
+	if (what->is_path)
+		unit.steps = memcpy(copy, what->steps, size);
+	else
+		unit.ranges = memcpy(copy, what->ranges, size);
 	*slot = add_unit(u, &unit);
 	if (!*slot)
-		free(unit.ranges);
-	u->n_ranges += *slot != 0;
+		free(copy);
 	return *slot;
 }
 
@@ -164,9 +195,23 @@ static uint64_t load(const uint64_t *user)
 	return __atomic_load_n(user, __ATOMIC_ACQUIRE);
 }
 
+/* Room for n elements where a unit is put together; NULL: out of memory. With the
+ * lock held. */
+static void *need_room(struct cover_units *u, size_t n, size_t size)
+{
+	void *room = n * size <= u->n_room ? u->room :
+					     realloc(u->room, n * size);
+
+	if (!room)
+		return NULL;
+	u->room = room;
+	u->n_room = n * size > u->n_room ? n * size : u->n_room;
+	return room;
+}
+
 /*
- * The word (see COVER_ID) of a step, which becomes a unit unless another thread
- * was faster; 0: out of memory. The caller holds the lock.
+ * The word (see COVER_ID) of a step, which gets a unit unless another thread was
+ * faster; 0: out of memory. The caller holds the lock.
  */
 static uint64_t learn_step(struct cover_units *u, const struct space *space,
 			   struct aux_step *step)
@@ -177,17 +222,14 @@ static uint64_t learn_step(struct cover_units *u, const struct space *space,
 
 	if (word)
 		return word;
-	unit.ranges = reallocarray(NULL, step->n_ranges,
-				   sizeof(*unit.ranges));
+	unit.ranges = need_room(u, step->n_ranges, sizeof(*unit.ranges));
 	if (!unit.ranges)
 		return 0;
 	for (uint32_t i = 0; i < step->n_ranges; i++)
 		unit.ranges[i] = range_of(&step->ranges[i]);
-	id = add_unit(u, &unit);
-	if (!id) {
-		free(unit.ranges);
+	id = need_unit(u, &unit);
+	if (!id)
 		return 0;
-	}
 	word = (uint64_t)id << 1 |
 	       is_dynamic(step->ranges[step->n_ranges - 1].what);
 	__atomic_store_n(&step->user[0], word, __ATOMIC_RELEASE);
@@ -202,27 +244,27 @@ static uint64_t learn_path(struct cover_units *u, const struct space *space,
 	struct cover_unit unit = { .space = space, .n = path->n_steps,
 				   .is_path = true };
 	uint64_t word = load(&path->user[0]);
-	uint32_t id = 0;
+	uint32_t id;
 
 	if (word)
 		return word;
-	unit.steps = reallocarray(NULL, path->n_steps, sizeof(*unit.steps));
-	for (uint32_t i = 0; unit.steps && i < path->n_steps; i++) {
-		word = learn_step(u, space, path->steps[i]);
-		if (!word)
-			goto fail;
+	for (uint32_t i = 0; i < path->n_steps; i++)
+		if (!learn_step(u, space, path->steps[i]))
+			return 0;
+	unit.steps = need_room(u, path->n_steps, sizeof(*unit.steps));
+	if (!unit.steps)
+		return 0;
+	for (uint32_t i = 0; i < path->n_steps; i++) {
+		word = load(&path->steps[i]->user[0]);
 		unit.steps[i] = COVER_ID(word);
 	}
-	id = unit.steps ? add_unit(u, &unit) : 0;
+	id = need_unit(u, &unit);
 	if (!id)
-		goto fail;
+		return 0;
 	word = (uint64_t)id << 1 | (word & COVER_DYNAMIC);
 	path->user[1] = path->steps[0]->ranges[0].range.first;
 	__atomic_store_n(&path->user[0], word, __ATOMIC_RELEASE);
 	return word;
-fail:
-	free(unit.steps);
-	return 0;
 }
 
 /* ---- Counting ---- */
@@ -295,13 +337,8 @@ int cover_counter_add(struct cover_counter *c, uint32_t id, uint64_t n)
 	return 0;
 }
 
-/* Spaces with equal contents have equal ids: of hundreds of processes that run
- * one program, all jump alike. */
-static uint64_t id_of(const struct space *space)
-{
-	return space ? space->id : 0;
-}
-
+/* Equal ids of spaces are equal spaces: of hundreds of processes that run one
+ * program, all jump alike. */
 static struct cover_jump *find_jump(const struct cover_counter *c,
 				    const struct cover_jump *like)
 {
@@ -443,7 +480,7 @@ static int hit_range(struct cover_counter *c, const struct space *space,
 		     const struct aux_flow *ev)
 {
 	struct cover_range r = range_of(ev);
-	uint64_t id = space ? space->id : 0;
+	uint64_t id = id_of(space);
 	uint64_t k = r.first ^ r.last << 5 ^ r.what;
 	struct cover_hot *h = &c->hot[(k ^ k >> 12) & (COVER_HOT - 1)];
 	uint32_t unit;
@@ -453,7 +490,8 @@ static int hit_range(struct cover_counter *c, const struct space *space,
 	    h->space != id || h->n != r.n || h->mode != r.flags ||
 	    h->what != r.what) {
 		pthread_mutex_lock(&c->units->lock);
-		unit = need_range(c->units, space, &r);
+		unit = need_unit(c->units, &(struct cover_unit){
+			.space = space, .n = 1, .ranges = &r });
 		pthread_mutex_unlock(&c->units->lock);
 		if (!unit)
 			return -AUX_E_NOMEM;

@@ -86,6 +86,12 @@ struct cover_edge {
 	uint8_t what;		/* enum aux_range_end */
 };
 
+/* Where an array has an equal element: numbers from 1 on, open addressing. */
+struct cover_index {
+	uint32_t *slots;	/* 0: free */
+	size_t n_slots;		/* a power of two, or 0 */
+};
+
 struct cover_tally {
 	const struct sink_host *host;
 	const char *only;	/* --module: path or name; NULL: all */
@@ -98,6 +104,7 @@ struct cover_tally {
 	size_t n_blocks, cap_blocks;
 	struct cover_edge *edges;
 	size_t n_edges, cap_edges;
+	struct cover_index block_index, edge_index;
 	uint64_t n_insns;	/* all that were counted; of these: */
 	uint64_t n_homeless;	/* in no file, or not in --module */
 	uint64_t n_filtered;	/* not in --symbol */
@@ -165,8 +172,10 @@ struct cover_units {
 	pthread_mutex_t lock;
 	struct cover_unit *v;	/* [0] is unused */
 	uint32_t n, cap;
-	uint32_t *slots;	/* hash table of lone ranges; 0: free */
-	size_t n_slots, n_ranges;
+	uint32_t *slots;	/* hash table; 0: free */
+	size_t n_slots;
+	void *room;		/* n_room bytes, for the next unit */
+	size_t n_room;
 };
 
 int cover_units_init(struct cover_units *u);

@@ -38,6 +38,8 @@ void cover_tally_fini(struct cover_tally *t)
 	free(t->modules);
 	free(t->blocks);
 	free(t->edges);
+	free(t->block_index.slots);
+	free(t->edge_index.slots);
 }
 
 /*
@@ -265,6 +267,138 @@ static uint64_t end_of(struct cover_tally *t, const struct space *space,
 	return err ? 0 : r->last + (size ? size : w.last_size);
 }
 
+/* ---- Adding up ---- */
+
+static int by_block(const void *a, const void *b)
+{
+	const struct cover_block *x = a, *y = b;
+
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	if (x->off != y->off)
+		return x->off < y->off ? -1 : 1;
+	return x->size < y->size ? -1 : x->size > y->size;
+}
+
+static int by_edge(const void *a, const void *b)
+{
+	const struct cover_edge *x = a, *y = b;
+
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	if (x->to_module != y->to_module)
+		return x->to_module < y->to_module ? -1 : 1;
+	if (x->to != y->to)
+		return x->to < y->to ? -1 : 1;
+	return x->what < y->what ? -1 : x->what > y->what;
+}
+
+/*
+ * What ran often was met by many units, of each worker: equal blocks and edges are
+ * added up where they come, for to sort all of them would take as long as to decode a
+ * short trace.
+ */
+static size_t hash_words(uint64_t a, uint64_t b, uint64_t c)
+{
+	uint64_t h = a * UINT64_C(0x9e3779b97f4a7c15);
+
+	h = (h ^ h >> 32 ^ b) * UINT64_C(0xc2b2ae3d27d4eb4f);
+	h = (h ^ h >> 29 ^ c) * UINT64_C(0x165667b19e3779f9);
+	return (size_t)(h ^ h >> 32);
+}
+
+static size_t hash_block(const void *array, size_t i)
+{
+	const struct cover_block *b = (const struct cover_block *)array + i;
+
+	return hash_words(b->off, b->module, b->size);
+}
+
+static size_t hash_edge(const void *array, size_t i)
+{
+	const struct cover_edge *e = (const struct cover_edge *)array + i;
+
+	return hash_words(e->from, e->to ^ (uint64_t)e->what << 56,
+			  (uint64_t)e->module << 32 | e->to_module);
+}
+
+/* Makes room for element n of the array. 0 or -AUX_E_NOMEM. */
+static int grow_index(struct cover_index *index, const void *array, size_t n,
+		      size_t (*hash)(const void *array, size_t i))
+{
+	size_t n_slots = index->n_slots ? 2 * index->n_slots : 1024;
+	uint32_t *slots;
+
+	if (2 * n < index->n_slots)
+		return 0;
+	slots = n < UINT32_MAX / 4 ? calloc(n_slots, sizeof(*slots)) : NULL;
+	if (!slots)
+		return -AUX_E_NOMEM;
+	for (size_t i = 0; i < n; i++) {
+		size_t at = hash(array, i) & (n_slots - 1);
+
+		while (slots[at])
+			at = (at + 1) & (n_slots - 1);
+		slots[at] = (uint32_t)i + 1;
+	}
+	free(index->slots);
+	*index = (struct cover_index){ slots, n_slots };
+	return 0;
+}
+
+/* The slot of the element like the last one, number n, of an array of elements of that
+ * size. */
+static uint32_t *find_slot(struct cover_index *index, const void *array, size_t n,
+			   size_t size, size_t hash,
+			   int (*compare)(const void *a, const void *b))
+{
+	const uint8_t *v = array;
+	size_t at = hash & (index->n_slots - 1);
+
+	while (index->slots[at] &&
+	       compare(v + (index->slots[at] - 1) * size, v + n * size))
+		at = (at + 1) & (index->n_slots - 1);
+	return &index->slots[at];
+}
+
+static int add_block(struct cover_tally *t, const struct cover_block *b)
+{
+	size_t n = t->n_blocks;
+	uint32_t *slot;
+
+	if (array_grow(&t->blocks, n, &t->cap_blocks, sizeof(*b)) < 0 ||
+	    grow_index(&t->block_index, t->blocks, n, hash_block) < 0)
+		return -AUX_E_NOMEM;
+	t->blocks[n] = *b;
+	slot = find_slot(&t->block_index, t->blocks, n, sizeof(*b),
+			 hash_block(t->blocks, n), by_block);
+	if (*slot)
+		t->blocks[*slot - 1].n += b->n;
+	else
+		*slot = (uint32_t)++t->n_blocks;
+	return 0;
+}
+
+static int add_edge(struct cover_tally *t, const struct cover_edge *e)
+{
+	size_t n = t->n_edges;
+	uint32_t *slot;
+
+	if (array_grow(&t->edges, n, &t->cap_edges, sizeof(*e)) < 0 ||
+	    grow_index(&t->edge_index, t->edges, n, hash_edge) < 0)
+		return -AUX_E_NOMEM;
+	t->edges[n] = *e;
+	slot = find_slot(&t->edge_index, t->edges, n, sizeof(*e),
+			 hash_edge(t->edges, n), by_edge);
+	if (*slot)
+		t->edges[*slot - 1].n += e->n;
+	else
+		*slot = (uint32_t)++t->n_edges;
+	return 0;
+}
+
 int cover_tally_range(struct cover_tally *t, const struct space *space,
 		      const struct cover_range *r, uint64_t n)
 {
@@ -285,16 +419,12 @@ int cover_tally_range(struct cover_tally *t, const struct space *space,
 		t->n_homeless += n * r->n;
 		return 0;
 	}
-	if (array_grow(&t->blocks, t->n_blocks, &t->cap_blocks,
-		 sizeof(*t->blocks)) < 0)
-		return -AUX_E_NOMEM;
 	t->modules[module].mode = r->flags & AUX_FLOW_MODE_MASK;
-	t->blocks[t->n_blocks++] = (struct cover_block){
+	return add_block(t, &(struct cover_block){
 		.off = off, .n = n, .module = module,
 		.size = (uint32_t)(end - r->first), .n_insns = r->n,
 		.mode = r->flags & AUX_FLOW_MODE_MASK,
-	};
-	return 0;
+	});
 }
 
 /* System calls and far branches leave user code: where they go is not
@@ -312,10 +442,7 @@ int cover_tally_edge(struct cover_tally *t, const struct space *space,
 	e.to_module = find_module(t, to_space, to, &e.to);
 	if (e.module == NO_MODULE || e.to_module == NO_MODULE)
 		return 0;
-	if (array_grow(&t->edges, t->n_edges, &t->cap_edges, sizeof(*t->edges)) < 0)
-		return -AUX_E_NOMEM;
-	t->edges[t->n_edges++] = e;
-	return 0;
+	return add_edge(t, &e);
 }
 
 int cover_tally_end(struct cover_tally *t, const struct space *space,
@@ -381,32 +508,6 @@ static int sort_modules(struct cover_tally *t)
 	free(all);
 	free(to);
 	return rc;
-}
-
-static int by_block(const void *a, const void *b)
-{
-	const struct cover_block *x = a, *y = b;
-
-	if (x->module != y->module)
-		return x->module < y->module ? -1 : 1;
-	if (x->off != y->off)
-		return x->off < y->off ? -1 : 1;
-	return x->size < y->size ? -1 : x->size > y->size;
-}
-
-static int by_edge(const void *a, const void *b)
-{
-	const struct cover_edge *x = a, *y = b;
-
-	if (x->module != y->module)
-		return x->module < y->module ? -1 : 1;
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	if (x->to_module != y->to_module)
-		return x->to_module < y->to_module ? -1 : 1;
-	if (x->to != y->to)
-		return x->to < y->to ? -1 : 1;
-	return x->what < y->what ? -1 : x->what > y->what;
 }
 
 static void sort_blocks(struct cover_tally *t)
