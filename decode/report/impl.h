@@ -229,11 +229,23 @@ static inline uint64_t zigzag(int64_t v)
 	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
 }
 
-/* A block of columns, which it empties, as text at the end of out (in
- * memory). */
-int report_pack_columns(struct outbuf *out, const char *kind, uint32_t n,
-			uint32_t more, struct column_bytes *columns,
-			unsigned n_columns);
+/* Blocks on their way into the page. Zeroed at first. */
+struct report_blocks {
+	struct report_block *v;
+	size_t n, max;
+};
+
+/* Appends a block of columns, which it empties. kind outlives the blocks. 0 or
+ * -AUX_E_NOMEM. */
+int report_add_columns(struct report_blocks *b, const char *kind, uint32_t n,
+		       uint32_t more, struct column_bytes *columns,
+		       unsigned n_columns);
+/* Deflates the blocks, several at a time where there are threads, and puts them at
+ * the end of out (in memory). 0 or -AUX_E_NOMEM. */
+int report_put_blocks(struct report_blocks *b, struct outbuf *out,
+		      unsigned n_threads);
+void report_blocks_fini(struct report_blocks *b);
+/* One block of bytes. */
 int report_pack(struct outbuf *out, const char *kind, const void *bytes,
 		size_t len);
 

@@ -58,6 +58,7 @@ void report_sites_fini(struct report_sites *s)
  * that blocks can be read alone. */
 struct packing {
 	struct report_writer *w;
+	struct report_blocks blocks;
 	struct column_bytes c[NODE_N_COLUMNS];
 	uint32_t n;		/* in this block */
 	uint64_t start;		/* of the one before */
@@ -125,8 +126,8 @@ static int flush_nodes(struct packing *p, const struct report_lane *l)
 	int err = 0;
 
 	if (p->n)
-		err = report_pack_columns(p->w->nodes, "nodes", p->n, l->id,
-					  p->c, NODE_N_COLUMNS);
+		err = report_add_columns(&p->blocks, "nodes", p->n, l->id,
+					 p->c, NODE_N_COLUMNS);
 	p->n = 0;
 	p->start = 0;
 	p->depth = 0;
@@ -173,6 +174,9 @@ int report_pack_nodes(struct report_writer *w)
 		r->pins[i].node = REPORT_NONE;
 	for (uint32_t i = 0; i < r->n_lanes && !err; i++)
 		err = pack_lane(p, r->lanes[i]);
+	if (!err)
+		err = report_put_blocks(&p->blocks, w->nodes, r->env.n_threads);
+	report_blocks_fini(&p->blocks);
 	for (unsigned i = 0; i < NODE_N_COLUMNS; i++)
 		free(p->c[i].p);
 	free(p);
@@ -334,6 +338,7 @@ static int sum_calls(struct growth *g)
 int report_pack_tree(struct report_writer *w, struct outbuf *out)
 {
 	struct growth g = { .w = w, .t = &w->r->tree };
+	struct report_blocks blocks = { 0 };
 	int err;
 
 	calltree_sum(&w->r->tree);
@@ -345,9 +350,11 @@ int report_pack_tree(struct report_writer *w, struct outbuf *out)
 		err = sum_calls(&g);
 	if (!err) {
 		put_tree(&g);
-		err = report_pack_columns(out, "tree", g.n, 0, g.c,
-					  TREE_N_COLUMNS);
+		err = report_add_columns(&blocks, "tree", g.n, 0, g.c,
+					 TREE_N_COLUMNS);
 	}
+	if (!err)
+		err = report_put_blocks(&blocks, out, 1);
 	free(g.calls);
 	for (unsigned i = 0; i < TREE_N_COLUMNS; i++)
 		free(g.c[i].p);

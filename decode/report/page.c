@@ -16,7 +16,9 @@
 
 #include <aux/error.h>
 
+#include "common/array.h"
 #include "common/embed.h"
+#include "common/workers.h"
 #include "decode/report/impl.h"
 
 EMBED(page_html, "decode/report/web/report.html");
@@ -110,22 +112,62 @@ static void put_block(struct outbuf *out, const char *kind, int z,
 	outbuf_str(out, "</script>\n");
 }
 
-int report_pack(struct outbuf *out, const char *kind, const void *bytes,
-		size_t len)
+/* A block: what is in it, then the same deflated. */
+struct report_block {
+	struct work work;	/* first */
+	const char *kind;
+	uint8_t *bytes;
+	size_t len;
+	uint8_t *z;		/* NULL: not yet, or there was no memory */
+	size_t n_z;
+};
+
+/* 0 or -AUX_E_NOMEM. */
+static int deflate_bytes(const void *bytes, size_t len, uint8_t **z, size_t *n_z)
 {
 #ifdef HAVE_Z
 	uLongf n = compressBound(len);
-	uint8_t *z = malloc(n);
-	int rc = z ? compress2(z, &n, bytes, len, 5) : Z_MEM_ERROR;
+	int rc;
 
+	*z = malloc(n);
+	rc = *z ? compress2(*z, &n, bytes, len, 5) : Z_MEM_ERROR;
+	*n_z = n;
 	if (rc == Z_OK)
-		put_block(out, kind, 1, z, n);
-	free(z);
-	if (rc != Z_OK)
-		return -AUX_E_NOMEM;
+		return 0;
+	free(*z);
+	*z = NULL;
+	return -AUX_E_NOMEM;
 #else
-	put_block(out, kind, 0, bytes, len);
+	*z = malloc(len + 1);
+	*n_z = len;
+	if (!*z)
+		return -AUX_E_NOMEM;
+	memcpy(*z, bytes, len);
+	return 0;
 #endif
+}
+
+static void put_packed(struct outbuf *out, const char *kind, const uint8_t *z,
+		       size_t n)
+{
+#ifdef HAVE_Z
+	put_block(out, kind, 1, z, n);
+#else
+	put_block(out, kind, 0, z, n);
+#endif
+}
+
+int report_pack(struct outbuf *out, const char *kind, const void *bytes,
+		size_t len)
+{
+	uint8_t *z;
+	size_t n;
+	int err = deflate_bytes(bytes, len, &z, &n);
+
+	if (err)
+		return err;
+	put_packed(out, kind, z, n);
+	free(z);
 	return outbuf_failed(out) ? -AUX_E_NOMEM : 0;
 }
 
@@ -137,23 +179,24 @@ static uint8_t *put_u32(uint8_t *p, uint32_t v)
 	return p;
 }
 
-int report_pack_columns(struct outbuf *out, const char *kind, uint32_t n,
-			uint32_t more, struct column_bytes *columns,
-			unsigned n_columns)
+int report_add_columns(struct report_blocks *b, const char *kind, uint32_t n,
+		       uint32_t more, struct column_bytes *columns,
+		       unsigned n_columns)
 {
-	size_t len = 16;
-	uint8_t *bytes, *p;
-	int err;
+	struct report_block block = { .kind = kind, .len = 16 };
+	uint8_t *p;
 
 	for (unsigned i = 0; i < n_columns; i++) {
 		if (columns[i].failed)
 			return -AUX_E_NOMEM;
-		len += 4 + columns[i].n;
+		block.len += 4 + columns[i].n;
 	}
-	bytes = malloc(len);
-	if (!bytes)
+	block.bytes = p = malloc(block.len);
+	if (!p || array_append(&b->v, &b->n, &b->max, &block, sizeof(block))) {
+		free(p);
 		return -AUX_E_NOMEM;
-	p = put_u32(put_u32(put_u32(put_u32(bytes, n), n_columns), more), 0);
+	}
+	p = put_u32(put_u32(put_u32(put_u32(p, n), n_columns), more), 0);
 	for (unsigned i = 0; i < n_columns; i++) {
 		p = put_u32(p, (uint32_t)columns[i].n);
 		if (columns[i].n)
@@ -161,8 +204,80 @@ int report_pack_columns(struct outbuf *out, const char *kind, uint32_t n,
 		p += columns[i].n;
 		columns[i].n = 0;
 	}
-	err = report_pack(out, kind, bytes, len);
-	free(bytes);
+	return 0;
+}
+
+/* What workers do. */
+static enum work_state deflate_block(void *priv, struct work *w)
+{
+	struct report_block *b = (struct report_block *)w;
+
+	(void)priv;
+	if (deflate_bytes(b->bytes, b->len, &b->z, &b->n_z) == 0) {
+		free(b->bytes);
+		b->bytes = NULL;
+	}
+	return WORK_DONE;
+}
+
+static void free_block(struct report_block *b)
+{
+	free(b->bytes);
+	free(b->z);
+	b->bytes = b->z = NULL;
+}
+
+void report_blocks_fini(struct report_blocks *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		free_block(&b->v[i]);
+	free(b->v);
+	*b = (struct report_blocks){ 0 };
+}
+
+/* In order; what no worker has deflated is deflated here. */
+static int put_in_order(struct report_blocks *b, struct outbuf *out,
+			struct workers *ws)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < b->n && !err; i++) {
+		struct report_block *v = &b->v[i];
+
+		if (ws) {
+			workers_lock(ws);
+			while (v->work.state != WORK_DONE)
+				workers_wait(ws, &v->work);
+			workers_remove(ws, &v->work);
+			workers_unlock(ws);
+		} else {
+			deflate_block(NULL, &v->work);
+		}
+		if (v->z)
+			put_packed(out, v->kind, v->z, v->n_z);
+		err = v->z && !outbuf_failed(out) ? 0 : -AUX_E_NOMEM;
+		free_block(v);
+	}
+	return err;
+}
+
+int report_put_blocks(struct report_blocks *b, struct outbuf *out,
+		      unsigned n_threads)
+{
+	unsigned n = b->n < n_threads ? (unsigned)b->n : n_threads;
+	struct workers *ws = NULL;
+	int err;
+
+	/* the caller's thread waits nearly all the time */
+	if (n > 1 && workers_new(&ws, n, deflate_block, NULL) == 0) {
+		workers_lock(ws);
+		for (size_t i = 0; i < b->n; i++)
+			workers_add(ws, &b->v[i].work);
+		workers_unlock(ws);
+	}
+	err = put_in_order(b, out, ws);
+	workers_free(ws);
+	report_blocks_fini(b);
 	return err;
 }
 

@@ -448,8 +448,7 @@ static unsigned count_cpus(void)
 	return n > 1 ? (unsigned)n : 1;
 }
 
-/* Threads, with the caller's. */
-static unsigned count_workers(const struct session *s)
+unsigned session_threads(const struct session *s)
 {
 	if (s->config.on_code) /* it is told in one thread */
 		return 1;
@@ -494,7 +493,7 @@ static int check_room(const struct session_pass *pass, struct aux_diag *diag)
 
 static int open_decoders(struct session_pass *pass, struct aux_diag *diag)
 {
-	unsigned n_workers = count_workers(pass->s);
+	unsigned n_workers = session_threads(pass->s);
 	int rc = check_room(pass, diag);
 
 	if (rc < 0)

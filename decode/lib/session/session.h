@@ -114,6 +114,8 @@ bool session_is_timed(const struct session *s);
 bool session_lacks_model(const struct session *s);
 /* The decoder that --plugin loaded; NULL: none was asked for. */
 const struct aux_decoder_ops *session_plugin(const struct session *s);
+/* How many threads a pass has, with the caller's. */
+unsigned session_threads(const struct session *s);
 /* What a sink asks, answered by the session for as long as it is open. explain
  * and gap_text are the program's to add. */
 struct sink_host session_host(struct session *s);
