@@ -87,7 +87,8 @@ with = $(filter $(1),$(HAVE))
 SHARED_C := $(wildcard include/*/*.c)
 LIB_C := $(wildcard $(addsuffix /*.c,$(filter-out $(if $(call with,IPT),,%/libipt) \
 	$(if $(call with,OPENCSD),,%/opencsd),$(wildcard decode/lib/*))))
-DECODE_C := $(LIB_C) $(wildcard decode/*.c $(addsuffix /*.c,$(filter-out decode/lib,$(wildcard decode/*))))
+DECODE_C := $(LIB_C) $(wildcard decode/*.c $(addsuffix /*.c,$(filter-out decode/lib \
+	decode/plugin,$(wildcard decode/*))))
 QEMU_C := $(wildcard capture/qemu/*.c)
 CAPTURE_C := $(wildcard capture/*.c $(addsuffix /*.c,$(filter-out capture/qemu,$(wildcard capture/*))))
 # The back ends that run x86-64 code on the CPU itself.
@@ -115,6 +116,14 @@ STATIC_LIBS = $(foreach x,IBERTY IPT OPENCSD JSON SQLITE DW ELF LZMA ZSTD Z,$(ST
 COMPLETIONS := $(foreach p,auxcap auxdecode,$(foreach s,bash zsh fish,$(BUILD)/completion/$(p).$(s)))
 PROGRAMS := $(BUILD)/auxcap $(BUILD)/auxdecode $(BUILD)/auxkit-qemu.so $(COMPLETIONS)
 
+# Reference decoders, which auxdecode loads when a trace needs them (decode/plugin).
+# Where each line is checked or counted they are parts of the program.
+APART := $(if $(SAN_FLAGS)$(COVER_FLAGS),,$(if $(call with,IPT),libipt) \
+	$(if $(call with,OPENCSD),opencsd))
+PLUGINS := $(APART:%=$(BUILD)/auxdecode-%.so)
+PROGRAM := $(filter-out $(APART:%=$(BUILD)/obj/decode/lib/%/%),$(DECODE)) \
+	$(if $(APART),$(call obj,$(wildcard decode/plugin/*.c)))
+
 .DELETE_ON_ERROR:
 .PHONY: all
 all: $(PROGRAMS)
@@ -124,11 +133,26 @@ $(BUILD)/auxcap: $(CAPTURE) $(BUILD)/libshared.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CAPTURE_LIBS)
 
-# Without a C++ library to load, of which OpenCSD needs little, it starts 1 ms sooner.
-$(BUILD)/auxdecode: $(DECODE) $(BUILD)/libshared.a
+# Of what few commands need archives are linked, where there are: it starts sooner.
+PROGRAM_ARCHIVES = $(LIBS_IBERTY) $(foreach x,JSON SQLITE DW ELF LZMA ZSTD Z,$(ARCHIVE_$(x)))
+$(BUILD)/auxdecode: $(PROGRAM) $(BUILD)/libshared.a | $(PLUGINS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SAN)$(LINK),$(PROGRAM_LIBS),\
-		$(patsubst -lstdc++,-l:libstdc++.a,$(PROGRAM_LIBS)))
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(APART),$(PROGRAM_ARCHIVES) -ldl -lpthread \
+		$(LIBS_NCURSES),$(PROGRAM_LIBS))
+
+# With the C++ library as an archive, of which OpenCSD needs little.
+$(BUILD)/auxdecode-libipt.so: LIBS := $(LIBS_IPT)
+$(BUILD)/auxdecode-opencsd.so: LIBS := $(if $(LINK),$(LIBS_OPENCSD),\
+	$(patsubst -lstdc++,-l:libstdc++.a,$(LIBS_OPENCSD)))
+define plugin
+$(BUILD)/auxdecode-$(1).so: $(patsubst %.c,$(BUILD)/lib/%.o,$(wildcard decode/lib/$(1)/*.c)) \
+		$(BUILD)/lib/libshared.a decode/plugin/plugin.map
+	$$(call say,LD,$$@)
+	$$(Q)$$(CC) $$(ALL_LDFLAGS) -shared -Wl,--defsym=aux_decoder_plugin=aux_decoder_$(1) \
+		-Wl,--version-script=decode/plugin/plugin.map -Wl,-z,defs -o $$@ \
+		$$(filter %.o %.a,$$^) $$(LIBS) -lpthread
+endef
+$(foreach x,$(APART),$(eval $(call plugin,$(x))))
 
 # Words that shells complete: each program tells its own.
 RUN := $(if $(CROSS),qemu-$(MACHINE) $(if $(SYSROOT),-L $(SYSROOT)))
@@ -191,6 +215,7 @@ $(BUILD)/libauxdecode.pc: decode/lib/api/libauxdecode.pc.in $(HAVE_MK) Makefile
 $(BUILD)/libcapture.a: $(filter-out %/auxcap.o,$(CAPTURE))
 $(BUILD)/libdecode.a: $(filter-out %/auxdecode.o,$(DECODE))
 $(BUILD)/libshared.a: $(SHARED)
+$(BUILD)/lib/libshared.a: $(patsubst %.c,$(BUILD)/lib/%.o,$(SHARED_C) $(wildcard decode/lib/packet/*.c))
 %.a:
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -410,8 +435,9 @@ install: $(if $(wildcard $(BUILD)/libauxdecode.so),install-lib)
 	install -m 755 $(BUILD)/auxcap $(BUILD)/auxdecode $(DESTDIR)$(PREFIX)/bin
 	$(call stripped,$(PREFIX)/bin/auxcap)
 	$(call stripped,$(PREFIX)/bin/auxdecode)
-	install -m 644 $(BUILD)/auxkit-qemu.so $(DESTDIR)$(PREFIX)/libexec/auxkit
-	$(call stripped,$(PREFIX)/libexec/auxkit/auxkit-qemu.so,--strip-unneeded)
+	install -m 644 $(BUILD)/auxkit-qemu.so $(wildcard $(BUILD)/auxdecode-*.so) \
+		$(DESTDIR)$(PREFIX)/libexec/auxkit
+	$(call stripped,$(PREFIX)/libexec/auxkit/*.so,--strip-unneeded)
 	install -m 644 capture/auxcap.1 decode/auxdecode.1 $(SHARE)/man/man1
 	install -m 644 README.md LICENSE $(DESTDIR)$(DOCDIR)
 	for p in auxcap auxdecode; do c=$(BUILD)/completion/$$p; \

@@ -27,6 +27,17 @@ ok $? "the installed auxcap records" "$SCRATCH/err"
 "$bin/auxdecode" insn -F tid,ip "$SCRATCH/data" 2>"$SCRATCH/err" |
 	"$truthcmp" "$SCRATCH/truth" >"$SCRATCH/cmp"
 ok $? "the installed auxdecode decodes it" "$SCRATCH/cmp"
+if [ -f "$BUILD/auxdecode-libipt.so" ]; then
+	"$bin/auxdecode" insn --decoder libipt -F tid,ip "$SCRATCH/data" 2>"$SCRATCH/err" |
+		"$truthcmp" "$SCRATCH/truth" >"$SCRATCH/cmp"
+	ok $? "and finds its reference decoder" "$SCRATCH/cmp"
+	mv "$root/opt/auxkit/libexec/auxkit/auxdecode-libipt.so" "$SCRATCH/"
+	"$bin/auxdecode" count --decoder libipt "$SCRATCH/data" >"$SCRATCH/out" 2>&1
+	is $? 1 "without it: an error"
+	that "without it: what is missing where" "$SCRATCH/out" grep -q \
+		": auxdecode-libipt.so is a part of this program, and neither in .*/bin nor in .*/libexec/auxkit" "$SCRATCH/out"
+	mv "$SCRATCH/auxdecode-libipt.so" "$root/opt/auxkit/libexec/auxkit/"
+fi
 
 # The library, where LIBDIR says; stripped.
 lib=$SCRATCH/lib
