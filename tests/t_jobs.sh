@@ -73,6 +73,14 @@ record "threads with new names" soft_pt/tsc,mtc,psb_period=0/u "$programs/rename
 	is "$(grep -c '^renamed/' "$SCRATCH/roots") $(wc -l <"$SCRATCH/roots")" "7 7" \
 		"a thread has the name that it began with" "$SCRATCH/roots"
 }
+# With little memory decoders keep different paths: functions without names have numbers
+# by when they ran, not by the path that they were met in.
+strip -o "$SCRATCH/nameless" "$programs/nameless"
+record "functions without names" soft_pt/tsc,psb_period=0/u "$SCRATCH/nameless" && {
+	same "functions without names" report --max-memory 1M --chunk-size 20000 "$data"
+	same "functions without names" report --max-memory 2M --chunk-size 1 "$data"
+	same "functions without names" hot -n 2000 --max-memory 1M "$data"
+}
 STATUS=3 record "overflows" soft_pt/cyc,psb_period=0/u "$programs/feature" --inject-overflow 2
 all "overflows" "$data" 1 4096
 

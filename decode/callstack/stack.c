@@ -643,19 +643,41 @@ static int run_new(struct calls *c, struct thread *t, struct seg *s)
 	return rc;
 }
 
+/*
+ * How a new segment is entered is looked up before what is in it: functions are
+ * numbered, and unnamed ones made, in the order in which they ran, however the
+ * decoder cuts the flow into paths. 0 or -AUX_E_NOMEM.
+ */
+static int meet(struct calls *c, struct thread *t, const struct aux_step *step)
+{
+	uint64_t to = step->ranges[0].range.first;
+
+	if (t->pend.what >= PEND_GAP || t->pend.what == PEND_START)
+		return calls_func_at(c->funcs, c->space, to) ? 0 : -AUX_E_NOMEM;
+	return calls_code_move(&c->code, c->space, &t->pend, to) ? 0 :
+								   -AUX_E_NOMEM;
+}
+
 static int run_path(struct calls *c, struct thread *t,
 		    const struct aux_flow *ev)
 {
 	struct aux_path *path = ev->path.path;
-	int rc = 0;
+	int rc;
 
 	if (c->flags & CALLS_NEEDS_RUNS)
 		return run_ranges(c, t, ev);
-	if (path->kept)
-		return run_new(c, t, calls_code_path(&c->code, c->space, path));
-	for (uint32_t i = 0; i < path->n_steps && !rc; i++)
-		rc = run_new(c, t, calls_code_step(&c->code, c->space,
-						   path->steps[i]));
+	if (path->kept) {
+		rc = meet(c, t, path->steps[0]);
+		return rc ? rc : run_new(c, t, calls_code_path(&c->code,
+							       c->space, path));
+	}
+	rc = 0;
+	for (uint32_t i = 0; i < path->n_steps && !rc; i++) {
+		rc = meet(c, t, path->steps[i]);
+		if (!rc)
+			rc = run_new(c, t, calls_code_step(&c->code, c->space,
+							   path->steps[i]));
+	}
 	return rc;
 }
 
