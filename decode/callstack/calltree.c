@@ -42,18 +42,26 @@ void calltree_fini(struct calltree *t)
 	*t = (struct calltree){ .n = 0 };
 }
 
-static inline uint32_t hash_of(uint32_t parent, uint32_t func)
+static inline uint64_t hash_of(uint32_t parent, uint32_t func)
 {
 	uint64_t h = ((uint64_t)parent << 32 | func) *
 		     UINT64_C(0x9e3779b97f4a7c15);
 
-	return (uint32_t)(h >> 32);
+	return h ^ h >> 32;
+}
+
+/* A slot has the upper half of the hash, so that nodes of other keys, each in a
+ * cache line of its own, need not be looked at. */
+static inline uint64_t make_slot(uint64_t hash, uint32_t i)
+{
+	return (hash >> 32) << 32 | i;
 }
 
 /* Roots are not in the table: one parent may have several. */
 static int grow_slots(struct calltree *t)
 {
-	uint32_t n = t->n_slots * 2, *slots = calloc(n, sizeof(*slots)), at;
+	uint32_t n = t->n_slots * 2, at;
+	uint64_t *slots = calloc(n, sizeof(*slots)), h;
 
 	if (!slots)
 		return -AUX_E_NOMEM;
@@ -62,10 +70,11 @@ static int grow_slots(struct calltree *t)
 
 		if (node->func == CALLTREE_ROOT)
 			continue;
-		at = hash_of(node->parent, node->func) & (n - 1);
+		h = hash_of(node->parent, node->func);
+		at = (uint32_t)h & (n - 1);
 		while (slots[at])
 			at = (at + 1) & (n - 1);
-		slots[at] = i;
+		slots[at] = make_slot(h, i);
 	}
 	free(t->slots);
 	t->slots = slots;
@@ -125,13 +134,17 @@ static uint32_t find_any_child(struct calltree *t, uint32_t parent,
 			       uint32_t func)
 {
 	uint32_t at, i, wanted = func;
+	uint64_t h, slot;
 
 	if (t->nodes[parent].func == CALLTREE_FOLDED && func <= CALLTREE_FOLDED)
 		return parent;
 again:
-	at = hash_of(parent, func) & (t->n_slots - 1);
-	while ((i = t->slots[at])) {
-		if (t->nodes[i].parent == parent && t->nodes[i].func == func)
+	h = hash_of(parent, func);
+	at = (uint32_t)h & (t->n_slots - 1);
+	while ((slot = t->slots[at])) {
+		i = (uint32_t)slot;
+		if (slot == make_slot(h, i) && t->nodes[i].parent == parent &&
+		    t->nodes[i].func == func)
 			return i;
 		at = (at + 1) & (t->n_slots - 1);
 	}
@@ -146,7 +159,7 @@ again:
 		goto again;
 	}
 	i = add_node(t, parent, func);
-	t->slots[at] = i;
+	t->slots[at] = i ? make_slot(h, i) : 0;
 	return i;
 }
 

@@ -77,7 +77,8 @@ struct calltree {
 	struct calltree_config config;
 	struct calltree_node *nodes;	/* nodes[0] is all together */
 	uint32_t n, max;
-	uint32_t *slots;		/* index by (parent, func), 0: free */
+	uint64_t *slots;		/* by (parent, func): the index, and above it
+				 * bits of their hash; 0: free */
 	uint32_t n_slots;		/* a power of two */
 	struct calltree_func *folded;	/* by function, of what is folded */
 	uint32_t n_folded;

@@ -105,6 +105,14 @@ struct fit {
 	uint8_t above[N_WINDOWS];	/* this class and longer ones stay */
 	uint32_t whole;		/* nodes of a slow call that stay whole */
 	unsigned ranks;		/* of slow calls that stay */
+	/* the window of the node before: [from, to) */
+	unsigned window;
+	uint64_t from, to;
+	struct pinned {
+		struct report_lane *lane;
+		uint32_t node;
+	} *pinned;		/* nodes; room for all of r->pins */
+	size_t n_pinned;
 };
 
 /* A logarithm: 0 for a length of 0, then quarters of powers of two. */
@@ -126,15 +134,25 @@ static uint64_t class_begin(unsigned class)
 	return (uint64_t)(4 + class % 4) << (class / 4 - 1);
 }
 
-static unsigned window_of(const struct fit *f, uint64_t at)
+/* Nodes are asked for in order: the next one is most often in the same window, and a
+ * division for each costs more than all else. */
+static unsigned window_of(struct fit *f, uint64_t at)
 {
-	uint64_t w = at < f->first ? 0 : (at - f->first) / f->width;
+	uint64_t w;
 
-	return w < N_WINDOWS ? (unsigned)w : N_WINDOWS - 1;
+	if (at >= f->from && at < f->to)
+		return f->window;
+	w = at < f->first ? 0 : (at - f->first) / f->width;
+	f->window = w < N_WINDOWS ? (unsigned)w : N_WINDOWS - 1;
+	if (at >= f->first && w < N_WINDOWS) {
+		f->from = f->first + w * f->width;
+		f->to = f->from + f->width;
+	}
+	return f->window;
 }
 
 /* Merged ones do not stay for their length: they may take in more. */
-static bool is_long(const struct fit *f, const struct report_node *n)
+static bool is_long(struct fit *f, const struct report_node *n)
 {
 	return !(n->flags & REPORT_MERGED) &&
 	       class_of(n->end - n->start) >= f->above[window_of(f, n->start)];
@@ -251,50 +269,57 @@ static uint32_t inside(const struct fit *f, const struct report_lane *l,
 	return end - i - 1;
 }
 
-/* Marks what is inside of slow calls; returns how many were not marked. */
-static uint64_t keep_whole(const struct fit *f, struct report_lane *l)
+static void find_pinned(struct fit *f)
+{
+	f->n_pinned = 0;
+	for (uint32_t i = 0; i < f->r->n_lanes && f->ranks; i++) {
+		struct report_lane *l = f->r->lanes[i];
+
+		for (uint32_t k = 0; k < l->n; k++)
+			if (is_pinned(f, &l->nodes[k]))
+				f->pinned[f->n_pinned++] = (struct pinned){ l, k };
+	}
+}
+
+/* Marks what is inside of slow calls, or takes the marks back; returns how many
+ * were set. */
+static uint64_t mark_whole(const struct fit *f, bool keep)
 {
 	uint64_t n = 0;
 
-	for (uint32_t i = 0; i < l->n; i++) {
-		uint32_t more;
+	for (size_t i = 0; i < f->n_pinned; i++) {
+		struct report_lane *l = f->pinned[i].lane;
+		uint32_t k = f->pinned[i].node, end = k + inside(f, l, k);
 
-		if (!is_pinned(f, &l->nodes[i]))
-			continue;
-		more = inside(f, l, i);
-		for (uint32_t k = i + 1; k <= i + more; k++) {
-			n += !(l->nodes[k].flags & REPORT_KEEP);
-			l->nodes[k].flags |= REPORT_KEEP;
+		for (k++; k <= end; k++) {
+			uint8_t *flags = &l->nodes[k].flags;
+
+			n += keep && !(*flags & REPORT_KEEP);
+			*flags = keep ? *flags | REPORT_KEEP :
+					*flags & (uint8_t)~REPORT_KEEP;
 		}
 	}
 	return n;
 }
 
-static void keep_none(struct report *r)
-{
-	for (uint32_t i = 0; i < r->n_lanes; i++)
-		for (uint32_t k = 0; k < r->lanes[i]->n; k++)
-			r->lanes[i]->nodes[k].flags &= (uint8_t)~REPORT_KEEP;
-}
-
 /* What ran inside of slow calls stays while that is at most a quarter of all:
- * otherwise only that of smaller ones. */
+ * otherwise only that of smaller ones. No node is marked before. */
 static void keep_slow(struct fit *f)
 {
 	uint64_t n;
 
+	find_pinned(f);
 	do {
-		keep_none(f->r);
-		n = 0;
-		for (uint32_t i = 0; i < f->r->n_lanes && f->whole; i++)
-			n += keep_whole(f, f->r->lanes[i]);
+		n = f->whole ? mark_whole(f, true) : 0;
+		if (n > f->want / 4)
+			mark_whole(f, false);
 		f->whole /= 2;
 	} while (n > f->want / 4);
 }
 
 /* Marks what is long, pinned or open, and all that these are in. Backwards:
  * depth is that of the marked node that follows. */
-static void keep_lane(const struct fit *f, struct report_lane *l)
+static void keep_lane(struct fit *f, struct report_lane *l)
 {
 	uint32_t depth = 0; /* depth of the marked node that follows */
 
@@ -369,7 +394,7 @@ static void absorb_inner(struct report_node *to, const struct report_node *n)
 }
 
 /* Neighbours of one depth, no further apart than what is short here. */
-static bool can_absorb(const struct fit *f, const struct report_node *to,
+static bool can_absorb(struct fit *f, const struct report_node *to,
 		       const struct report_node *n)
 {
 	uint64_t step = class_begin(f->above[window_of(f, n->start)]);
@@ -378,8 +403,9 @@ static bool can_absorb(const struct fit *f, const struct report_node *to,
 	       n->start <= to->end + step;
 }
 
-/* In place, in order. Open frames keep the number of their node right. */
-static void merge_lane(const struct fit *f, struct report_lane *l)
+/* In place, in order, without the marks. Open frames keep the number of their node
+ * right. */
+static void merge_lane(struct fit *f, struct report_lane *l)
 {
 	struct report_node *nodes = l->nodes, *to = NULL;
 	uint32_t open = 0, out = 0;
@@ -404,9 +430,13 @@ static void merge_lane(const struct fit *f, struct report_lane *l)
 			open++;
 		if (open < l->n_open && l->open[open] == i)
 			l->open[open] = out;
+		if (to)
+			to->flags &= (uint8_t)~REPORT_KEEP;
 		to = &nodes[out++];
 		*to = n;
 	}
+	if (to)
+		to->flags &= (uint8_t)~REPORT_KEEP;
 	l->n = out;
 }
 
@@ -440,7 +470,13 @@ static void fit_once(struct fit *f)
 		give_back(r->lanes[i]);
 		r->n_nodes += r->lanes[i]->n;
 	}
-	keep_none(r);
+}
+
+static void free_fit(struct fit *f)
+{
+	free(f->pinned);
+	free(f->n);
+	free(f);
 }
 
 /* Merging does not reach the number at once, since parents of what stays stay
@@ -458,8 +494,9 @@ int report_fit(struct report *r, uint64_t n)
 	if (!f)
 		return -AUX_E_NOMEM;
 	f->n = calloc(N_WINDOWS, sizeof(*f->n));
-	if (!f->n) {
-		free(f);
+	f->pinned = reallocarray(NULL, r->n_pins + (size_t)1, sizeof(*f->pinned));
+	if (!f->n || !f->pinned) {
+		free_fit(f);
 		return -AUX_E_NOMEM;
 	}
 	f->r = r;
@@ -476,7 +513,6 @@ int report_fit(struct report *r, uint64_t n)
 			f->ranks = 0;
 		fit_once(f);
 	}
-	free(f->n);
-	free(f);
+	free_fit(f);
 	return 0;
 }
