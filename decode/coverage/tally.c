@@ -217,15 +217,15 @@ static uint32_t find_module(struct cover_tally *t, const struct space *space,
 	const struct mapping *m = space ? space_find(space, ip) : NULL;
 	size_t i = ((uintptr_t)m >> 4 ^ (uintptr_t)m >> 12) & 63;
 
-	if (t->all_code && (!m || !is_file(m)))
-		return find_code(t, space, ip, m ? m->path : "", off);
-	if (!m || !is_file(m) || (t->only && !is_named(m->path, t->only)))
-		return NO_MODULE;
-	*off = ip - m->start + m->pgoff;
-	if (t->last_map[i] != m) {
+	if (!m || t->last_map[i] != m) {
+		if (t->all_code && (!m || !is_file(m)))
+			return find_code(t, space, ip, m ? m->path : "", off);
+		if (!m || !is_file(m) || (t->only && !is_named(m->path, t->only)))
+			return NO_MODULE;
 		t->last_module[i] = add_module(t, space, m, ip);
 		t->last_map[i] = m;
 	}
+	*off = ip - m->start + m->pgoff;
 	return t->last_module[i];
 }
 
