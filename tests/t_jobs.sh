@@ -43,6 +43,7 @@ all() {
 		same "$text" insn -F +time --chunk-size "$size" "$file"
 		same "$text" branch --chunk-size "$size" "$file"
 		same "$text" flame --chunk-size "$size" "$file"
+		same "$text" summary --chunk-size "$size" "$file"
 		same "$text" coverage --to drcov --chunk-size "$size" "$file"
 	done
 }

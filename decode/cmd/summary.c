@@ -424,6 +424,8 @@ static struct aux_decode_options options_of(const struct cmd_options *o)
 {
 	struct aux_decode_options a = cmd_api_options(o);
 
+	/* no time of the flow is shown */
+	a.flags |= AUX_DECODE_NO_TIMES;
 	if (o->filter.tid >= 0) {
 		a.flags |= AUX_DECODE_ONE_TID;
 		a.tid = (uint32_t)o->filter.tid;

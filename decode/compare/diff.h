@@ -84,6 +84,26 @@ void diff_code_fini(struct diff_code *c);
 int diff_code_find(struct diff_code *c, const struct space *space,
 		   const struct aux_flow *ev, struct walk_range **r);
 
+/*
+ * What a step or path of the decoder adds, in one space: kept with it, so that one which
+ * comes again costs no more than to count it.
+ */
+struct diff_whole {
+	struct diff_whole *next;	/* of the same one, in another space */
+	struct diff_whole *all;
+	uint64_t space_id;
+	uint64_t n;		/* how often it came, not in functions yet */
+	struct iphash_block hash;
+	struct diff_func *first, *last;	/* of its first and last instruction */
+	bool at_start;		/* the first is the function's */
+	uint8_t end;		/* enum aux_range_end of its last range */
+	uint32_t n_parts;
+	struct diff_share {
+		struct diff_func *func;
+		uint64_t insns, calls;	/* without a call that leads to its begin */
+	} parts[];
+};
+
 /* diff_sum.c: what each thread ran. */
 struct diff_thread {
 	uint32_t tid;
@@ -100,6 +120,11 @@ struct diff_sum {
 	unsigned side;		/* 0: A, 1: B */
 	struct diff_thread **threads;	/* in the end by tid */
 	size_t n, current;
+	struct diff_whole *wholes;	/* all of this epoch */
+	uint64_t epoch;		/* from 1; see whole_of */
+	size_t whole_bytes;
+	struct diff_share *shares;	/* of the next one */
+	size_t max_shares;
 	uint64_t n_payloads;	/* values that the program wrote */
 	bool enough;		/* tick may set it: no more is wanted */
 	void (*tick)(void *priv, const struct aux_decode *d);	/* or NULL */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/diag.h"
 #include "decode/compare/diff.h"
 
@@ -307,19 +308,198 @@ static int add_range(struct diff_sum *s, struct diff_thread *t,
 	return 0;
 }
 
+/* ---- steps and paths ---- */
+
+#define WHOLE_BYTES ((size_t)64 << 20)	/* of all that are kept */
+
+/* Gives functions what the steps and paths counted that are kept, and drops these: a new
+ * epoch, in which users of steps and paths point to nothing. */
+static void fold_wholes(struct diff_sum *s)
+{
+	struct diff_whole *w;
+
+	while ((w = s->wholes)) {
+		s->wholes = w->all;
+		for (uint32_t i = 0; i < w->n_parts; i++) {
+			w->parts[i].func->insns[s->side] += w->n * w->parts[i].insns;
+			w->parts[i].func->calls[s->side] += w->n * w->parts[i].calls;
+		}
+		free(w);
+	}
+	s->whole_bytes = 0;
+	s->epoch++;
+}
+
+/* A step or path in the making. */
+struct making {
+	struct diff_whole w;
+	size_t n;		/* of s->shares */
+	bool fits;		/* the code, so far */
+};
+
+/* The share of a function; programs are such that it is one of the last. */
+static struct diff_share *share_of(struct diff_sum *s, struct making *m,
+				   struct diff_func *func)
+{
+	for (size_t i = m->n; i-- > 0;)
+		if (s->shares[i].func == func)
+			return &s->shares[i];
+	if (array_grow(&s->shares, m->n, &s->max_shares, sizeof(*s->shares)))
+		return NULL;
+	s->shares[m->n] = (struct diff_share){ .func = func };
+	return &s->shares[m->n++];
+}
+
+/* As add_range does it, but for the call that leads to the first instruction. */
+static int make_range(struct diff_sum *s, struct making *m,
+		      const struct space *space, const struct aux_flow *ev)
+{
+	const struct diff_range *d;
+	struct walk_range *r;
+	int rc = diff_code_find(s->code, space, ev, &r);
+
+	m->fits &= rc == 0;
+	if (rc < 0)
+		return rc == -AUX_E_NOMEM ? rc : 0;
+	d = r->user;
+	if (!m->w.hash.n) {
+		m->w.first = d->parts->func;
+		m->w.at_start = d->parts->at_start;
+	}
+	for (const struct diff_part *p = d->parts; p; p = p->next) {
+		struct diff_share *share = share_of(s, m, p->func);
+		struct diff_thread before = { .func = m->w.last, .end = m->w.end };
+
+		if (!share)
+			return -AUX_E_NOMEM;
+		share->insns += p->n;
+		share->calls += p == d->parts && p->at_start && m->w.hash.n &&
+				is_call(&before, p->func);
+		m->w.last = p->func;
+	}
+	iphash_block_append(&m->w.hash, &d->hash);
+	m->w.end = ev->what;
+	return 0;
+}
+
+/* What was made, kept in user. NULL: no memory. */
+static struct diff_whole *keep_whole(struct diff_sum *s, const struct making *m,
+				     uint64_t *user)
+{
+	size_t shares = m->n * sizeof(*s->shares), size = sizeof(m->w) + shares;
+	struct diff_whole *w;
+
+	if (s->whole_bytes + size > WHOLE_BYTES)
+		fold_wholes(s);
+	w = malloc(size);
+	if (!w)
+		return NULL;
+	*w = m->w;
+	w->n_parts = (uint32_t)m->n;
+	memcpy(w->parts, s->shares, shares);
+	w->next = user[0] == s->epoch ? (struct diff_whole *)(uintptr_t)user[1] :
+					NULL;
+	w->all = s->wholes;
+	s->wholes = w;
+	s->whole_bytes += size;
+	user[0] = s->epoch;
+	user[1] = (uintptr_t)w;
+	return w;
+}
+
+/* Of a step or path, by its user words: [0] the epoch, [1] the list of one for each space
+ * that it was met in. NULL: it has none for this space. */
+static inline struct diff_whole *find_whole(const struct diff_sum *s,
+					    const uint64_t *user, uint64_t space_id)
+{
+	struct diff_whole *w = NULL;
+
+	if (user[0] == s->epoch)
+		w = (struct diff_whole *)(uintptr_t)user[1];
+	while (w && w->space_id != space_id)
+		w = w->next;
+	return w;
+}
+
+static void add_whole(struct diff_sum *s, struct diff_thread *t,
+		      struct diff_whole *w)
+{
+	w->n++;
+	if (w->at_start && is_call(t, w->first))
+		w->first->calls[s->side]++;
+	iphash_append_block(&t->hash, &w->hash);
+	t->func = w->last;
+	t->end = w->end;
+}
+
+static int add_ranges(struct diff_sum *s, struct diff_thread *t,
+		      const struct space *space, const struct aux_step *step)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < step->n_ranges && !rc; i++)
+		rc = add_range(s, t, space, &step->ranges[i]);
+	return rc;
+}
+
+/* n steps as one, with the user words of a step or path. Where a range does not fit the
+ * code they go range by range. */
+static int add_steps(struct diff_sum *s, struct diff_thread *t,
+		     const struct space *space, struct aux_step *const *steps,
+		     uint32_t n, uint64_t *user)
+{
+	struct making m = {
+		.w = { .space_id = space ? space->id : 0,
+		       .hash = iphash_block_init() },
+		.fits = true,
+	};
+	struct diff_whole *w = find_whole(s, user, m.w.space_id);
+	int rc = 0;
+
+	for (uint32_t i = 0; !w && i < n && m.fits && !rc; i++)
+		for (uint32_t k = 0; k < steps[i]->n_ranges && m.fits && !rc; k++)
+			rc = make_range(s, &m, space, &steps[i]->ranges[k]);
+	if (!w && !rc && m.fits && m.w.hash.n) {
+		w = keep_whole(s, &m, user);
+		rc = w ? 0 : -AUX_E_NOMEM;
+	}
+	if (w)
+		add_whole(s, t, w);
+	for (uint32_t i = 0; !w && i < n && !rc; i++)
+		rc = add_ranges(s, t, space, steps[i]);
+	return rc;
+}
+
+/* A path that is not kept has no user words; its steps have. */
+static int add_path(struct diff_sum *s, struct diff_thread *t,
+		    const struct space *space, struct aux_path *path)
+{
+	int rc = 0;
+
+	if (path->kept)
+		return add_steps(s, t, space, path->steps, path->n_steps,
+				 path->user);
+	for (uint32_t i = 0; i < path->n_steps && !rc; i++)
+		rc = add_steps(s, t, space, &path->steps[i], 1,
+			       path->steps[i]->user);
+	return rc;
+}
+
 /* The sink of the pass. After a gap it is not known how control came to the
  * next range. */
 static int count_flow(void *priv, const struct aux_decode_ctx *ctx,
 		     const struct aux_flow *ev, size_t n)
 {
+	const struct space *space = (const struct space *)ctx->space;
 	struct diff_sum *s = priv;
 	struct diff_thread *t = find_thread(s, ctx->tid);
 	int rc = t ? 0 : -AUX_E_NOMEM;
 
 	for (size_t i = 0; i < n && !rc; i++) {
-		if (ev[i].kind == AUX_FLOW_RANGE) {
-			rc = add_range(s, t, (const struct space *)ctx->space,
-				       &ev[i]);
+		if (ev[i].kind == AUX_FLOW_PATH) {
+			rc = add_path(s, t, space, ev[i].path.path);
+		} else if (ev[i].kind == AUX_FLOW_RANGE) {
+			rc = add_range(s, t, space, &ev[i]);
 		} else if (ev[i].kind == AUX_FLOW_GAP) {
 			t->n_gaps += aux_gap_is_loss(ev[i].what);
 			t->end = AUX_END_FALL;
@@ -342,9 +522,13 @@ static int compare_tids(const void *pa, const void *pb)
 int diff_sum_run(struct diff_sum *s, struct aux_diag *diag)
 {
 	struct aux_decode_sink sink = { .size = sizeof(sink), .priv = s,
+					.flags = AUX_DECODE_PATHS,
 					.flow = count_flow };
-	int rc = aux_decode_run(s->code->d, &sink, diag);
+	int rc;
 
+	s->epoch = 1;
+	rc = aux_decode_run(s->code->d, &sink, diag);
+	fold_wholes(s);
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < s->n; i++) {
@@ -363,6 +547,7 @@ void diff_sum_fini(struct diff_sum *s)
 	for (size_t i = 0; i < s->n; i++)
 		free(s->threads[i]);
 	free(s->threads);
+	free(s->shares);
 }
 
 static struct diff_thread *thread_of(const struct diff_sum *s, int64_t tid)
