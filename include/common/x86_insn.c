@@ -590,15 +590,25 @@ static int decode_slowly(const uint8_t *p, size_t max, struct x86_insn *insn)
 }
 
 __attribute__((__noinline__))
-static int decode_32(const uint8_t *p, size_t max, struct x86_insn *insn)
+static int decode_32_slowly(const uint8_t *p, size_t max, struct x86_insn *insn)
 {
-	int size = 0;
+	int size;
 
-	if (max >= INSN_MAX && prefixes[*p] & (uint8_t)~ADDRSIZE)
+	if (prefixes[*p] & (uint8_t)~ADDRSIZE)
 		size = decode_fast(p, true, true, true, insn);
-	else if (max >= INSN_MAX)
+	else
 		size = decode_fast(p, false, true, true, insn);
 	return size ? size : decode_checked(p, max, X86_MODE_32, insn);
+}
+
+static int decode_32(const uint8_t *p, size_t max, struct x86_insn *insn)
+{
+	int size;
+
+	if (RARELY(max < INSN_MAX))
+		return decode_checked(p, max, X86_MODE_32, insn);
+	size = decode_fast(p, false, false, true, insn);
+	return size ? size : decode_32_slowly(p, max, insn);
 }
 
 int x86_insn_decode(const uint8_t *p, size_t max, struct x86_insn *insn)
