@@ -140,6 +140,12 @@ $(BUILD)/auxdecode: $(PROGRAM) $(BUILD)/libshared.a | $(PLUGINS)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(APART),$(PROGRAM_ARCHIVES) -ldl -lpthread \
 		$(LIBS_NCURSES),$(PROGRAM_LIBS))
 
+# The same with libraries, as packages have it: for tests that make calls of auxdecode fail
+# and not those of libraries.
+$(BUILD)/auxdecode-shared: $(PROGRAM) $(BUILD)/libshared.a | $(PLUGINS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(PROGRAM_LIBS) -ldl
+
 # With the C++ library as an archive, of which OpenCSD needs little.
 $(BUILD)/auxdecode-libipt.so: LIBS := $(LIBS_IPT)
 $(BUILD)/auxdecode-opencsd.so: LIBS := $(if $(LINK),$(LIBS_OPENCSD),\
@@ -320,7 +326,7 @@ $(TOOLS): $(BUILD)/%: $(BUILD)/obj/tools/%.o $(BUILD)/libdecode.a $(BUILD)/libsh
 .PHONY: tests-build tools-build unit-build
 unit-build: $(UNIT_BIN)
 tools-build: all $(TOOLS)
-tests-build: tools-build lib $(UNIT_BIN) $(REPLAY_BIN) $(TRACED)
+tests-build: tools-build lib $(UNIT_BIN) $(REPLAY_BIN) $(TRACED) $(BUILD)/auxdecode-shared
 
 # What follows runs on a machine with only git and make: tools/deps first.
 submake = $(Q)$(MAKE) --no-print-directory \

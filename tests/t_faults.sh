@@ -5,6 +5,8 @@
 # is whole, or there is a message and a status, and what was at -o is still there. A
 # sample of the calls; with LONG=1 all of them.
 . "$(dirname "$0")/lib.sh"
+# what archives call would count as calls of auxdecode
+auxdecode=$BUILD/auxdecode-shared
 
 if [ "${SAN:-}" = 1 ]; then
 	skip "a preloaded library must not come before the sanitizers"
