@@ -384,7 +384,9 @@ cover: deps
 # make fuzz F=reader T=60: seconds of one; seeds are fixtures/corpus/F.
 F ?= reader
 T ?= 60
-FUZZ_FLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+# clang does not define the macro by itself.
+FUZZ_FLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined \
+	-DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 FUZZ_BIN := $(FUZZ:%=$(BUILD)/fuzz_%)
 fuzz_obj = $(patsubst %.c,$(BUILD)/fuzzobj/%.o,$(1))
 $(BUILD)/fuzzobj/%.o: %.c $(BUILD)/flags
