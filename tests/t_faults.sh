@@ -72,7 +72,8 @@ other=libipt
 	done
 	# all calls of those that keep files and names of their own
 	for command in "profile --to autofdo -o {o}" "profile --to perf --period 10 -o {o}" \
-		"coverage --decoder $other --to lcov -o {o}" "export --to callgrind -o {o}" "verify --reference $other" info; do
+		"coverage --decoder $other --to lcov -o {o}" "export --to callgrind -o {o}" "verify --reference $other" info \
+		summary "annotate work"; do
 		echo "all $a $command $d"
 	done
 	echo "all $a raw --pt $o/killed.data"

@@ -316,6 +316,8 @@ static void put_next(struct start *s)
 		len = put_command(none, next->words);
 		width = len > width && len <= NEXT_WIDTH ? len : width;
 	}
+	if (!none || outbuf_failed(none))
+		outbuf_fail(s->out, ENOMEM);
 	outbuf_free(none);
 	outbuf_printf(s->out, "\n%sto go on%s\n", s->colour->head,
 		      s->colour->end);

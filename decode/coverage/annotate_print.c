@@ -8,6 +8,7 @@
  * time. That count is gcov's (lines.c): how often the line was executed, which
  * is not the sum of its instructions.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,8 +221,11 @@ static char *read_source(const struct printer *p, const char *file, size_t *len)
 	if (fd < 0)
 		return NULL;
 	*len = 0;
-	if (st.st_size >= 0 && st.st_size <= MAX_SOURCE)
+	if (st.st_size >= 0 && st.st_size <= MAX_SOURCE) {
 		text = malloc((size_t)st.st_size + 1);
+		if (!text)
+			outbuf_fail(p->out, ENOMEM);
+	}
 	while (text && *len < (size_t)st.st_size &&
 	       (n = read(fd, text + *len, (size_t)st.st_size - *len)) > 0)
 		*len += (size_t)n;
@@ -240,6 +244,7 @@ static struct source *source_of(struct printer *p, const char *file)
 	if (array_append(&p->sources, &p->n_sources, &p->cap_sources, &s,
 			 sizeof(s))) {
 		free(s.text);
+		outbuf_fail(p->out, ENOMEM);
 		return NULL;
 	}
 	return &p->sources[p->n_sources - 1];

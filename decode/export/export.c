@@ -697,6 +697,8 @@ static int finish_export(void *sink, struct aux_diag *diag)
 	if (err >= 0)
 		err = exporter_end_spans(e);
 	name_tracks(e);
+	if (err >= 0 && outbuf_failed(e->x.out))
+		err = -AUX_E_IO;
 	if (err >= 0 && e->ops->finish)
 		err = e->ops->finish(e->format, diag);
 	return err < 0 ? err : 0;

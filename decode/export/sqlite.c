@@ -558,6 +558,8 @@ static int finish_sqlite(void *format, struct aux_diag *diag)
 		err = run(q, sqlite_views);
 	if (!err)
 		err = run(q, "COMMIT");
+	if (!err && outbuf_failed(q->x->out))	/* without a name, perhaps */
+		err = -AUX_E_IO;
 	if (err && diag)
 		*diag = q->diag;
 	if (err || !q->x->env.report->n_lines)
