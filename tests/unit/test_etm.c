@@ -248,6 +248,40 @@ static void sources(void)
 	      "source addresses");
 }
 
+/* Code that is missing on the way to a return may have called: where atoms after it
+ * run is not known, and is no contradiction. The library does not pop its stack at the
+ * next source address: it cannot go on. */
+static void return_past_hole(void)
+{
+	static const char *const atoms[] = { "N", "E", "NN" };
+	struct registers r = { AUX_ETM_ETE, CID | RS, false };
+	static struct fixture f;
+
+	for (unsigned i = 0; i < 6; i++) {
+		struct packet_bytes p = { .n = 0 };
+		bool engine = i < 3;
+
+		if (!engine && !has_reference())
+			break;
+		v4_sync(&p, false);
+		PUT(&p, 0x04);
+		v4_context(&p, 0, 7);
+		v4_address(&p, 0xff0);
+		PUT(&p, 0xb8, 0x08, 0x08, 0, 0, 0, 0, 0, 0); /* 1020: ret */
+		v4_atoms(&p, atoms[i % 3]);
+		PUT(&p, 0xb4, 0x01);	/* 1004: cbnz */
+		v4_atoms(&p, "N");
+		open_one(&f, engine ? "etm" : "opencsd", r);
+		ok(run_exact(&f, p.b, p.n, 1000) == 0, "a return past a hole: ends");
+		is_str(text(&f), engine ?
+		       "on:ff0 el4/7/0 gap2:ff0 1020-1020/1:ret gap2:ff0 "
+		       "1004-1004/1:taken 1000-1004/2:not " :
+		       "on:ff0 el4/7/0 gap2:ff0 1020-1020/1:ret gap2:ff0 gap10:1020 ",
+		       "a return past a hole, and atoms");
+		f.ops->close(f.dec);
+	}
+}
+
 /* Source addresses that the code, or the packets before, contradict. */
 static void wrong_sources(void)
 {
@@ -376,6 +410,7 @@ int main(void)
 	ahead();
 	sources();
 	wrong_sources();
+	return_past_hole();
 	top();
 	waypoints();
 	instrumentation();

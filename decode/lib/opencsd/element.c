@@ -294,6 +294,8 @@ static void push_torn(struct opencsd *d, const ocsd_generic_trace_elem *e,
 				 OCSD_ERR_MEM_NACC);
 	}
 	doubt_returns(d, y->ip, AUX_GAP_NO_CODE);
+	/* the atoms after it may lack an address: not in this call */
+	d->lib.hold = true;
 	part = *e;
 	part.st_addr = e->en_addr - e->last_instr_sz;
 	part.num_instr_range = 1;
