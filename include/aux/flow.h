@@ -157,6 +157,9 @@ enum aux_gap_cause {
 				 * earlier gap hides; or which bits of the trace
 				 * are those of the branch there, the code that
 				 * is hidden would tell */
+	AUX_GAP_UNTRACED,	/* instructions ran from the ip on of which the trace
+				 * tells the number at most, and not the branches
+				 * (Q element); detail: how many, 0: not told */
 	AUX_GAP_N_CAUSES,
 };
 

@@ -9,8 +9,8 @@
  * events come in the order of packets.
  *
  * Whatever it does not know it leaves to another decoder, chunk by chunk, with
- * -AUX_E_UNSUPPORTED: speculation, data trace, conditional instructions, Q
- * elements, transactions, M profile, AArch32.
+ * -AUX_E_UNSUPPORTED: speculation, data trace, conditional instructions,
+ * transactions, M profile, AArch32.
  *
  * Specifications: Arm IHI 0064 (ETMv4), DDI 0487 (ETE).
  */
@@ -43,8 +43,8 @@ static uint8_t size_of_field(uint32_t field)
 }
 
 /* A source without the features that are left to another decoder: TRCIDR8 is
- * the speculation depth, TRCCONFIGR enables data trace, conditional trace, Q
- * elements. */
+ * the speculation depth, TRCCONFIGR enables data trace and conditional
+ * trace. */
 static bool is_supported(const struct aux_etm_config *etm)
 {
 	uint32_t c = etm->trcconfigr;
@@ -155,6 +155,7 @@ static void reset(struct etm *d)
 	d->flow = (struct etm_flow){ .where = ETM_AT_ADDRESS };
 	d->ctx = (struct etm_context){ .needed = true };
 	d->exc = (struct etm_exception){ 0 };
+	d->wait = (struct etm_q){ 0 };
 	d->deferred.valid = false;
 	d->early.n = 0;
 	d->ret.n = 0;

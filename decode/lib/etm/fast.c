@@ -414,7 +414,8 @@ static bool is_ready(const struct etm *d)
 	return d->sync.state == ETM_DECODE && d->sync.emitting &&
 	       d->flow.code_64 && d->ctx.is_64 &&
 	       d->q.unsettled == AUX_QUEUE_NONE && !d->sync.in_exception &&
-	       !d->exc.pending && !d->ts.lookahead && !d->flow.trace_on &&
+	       !d->exc.pending && !d->wait.pending &&
+	       !d->ts.lookahead && !d->flow.trace_on &&
 	       !d->early.n && !d->ctx.needed && d->ctx.sf_known && d->ctx.sf &&
 	       !(d->history.is[0] | d->history.is[1] | d->history.is[2]);
 }

@@ -163,6 +163,14 @@ struct etm_early {
 	} ev[ETM_EARLY_MAX];
 };
 
+/* A Q packet whose address has not come yet (q.c). */
+struct etm_q {
+	bool pending;		/* the rest is valid */
+	bool broken;		/* another packet stands in between */
+	bool has_context;	/* a context does */
+	uint32_t n;		/* instructions; 0: not told */
+};
+
 /* The decoder's copy of the trace unit's return stack. */
 struct etm_returns {
 	uint64_t addr[ETM_RETURNS];	/* a ring */
@@ -212,6 +220,7 @@ struct etm {
 	struct etm_flow flow;
 	struct etm_context ctx;
 	struct etm_exception exc;
+	struct etm_q wait;
 	struct etm_deferred deferred;
 	struct etm_early early;
 	struct etm_returns ret;
@@ -300,6 +309,13 @@ void etm_push_deferred(struct etm *d);
 void etm_apply_exception(struct etm *d, uint64_t from);
 /* A source address element (ETE): the instruction at ip is a P0 element. */
 void etm_apply_source(struct etm *d, uint64_t ip);
+
+/* ---- q.c: instructions without atoms ---- */
+
+/* q ran, and then the instruction at to. */
+void etm_apply_q(struct etm *d, const struct etm_q *q, uint64_t to);
+/* The trace ends, or loses its way, before the address of a Q packet. */
+void etm_drop_q(struct etm *d);
 
 /* ---- packet.c: one packet each ---- */
 

@@ -551,7 +551,7 @@ void etm_fill_headers(struct etm *d)
 	if (d->config->etm.trcidr0 >> 15 & 3)
 		for (unsigned i = 0xa0; i < 0xb0; i++)
 			if (0x9c67 >> (i & 0xf) & 1)
-				d->src.class[i] = ETM_UNSUPPORTED;
+				d->src.class[i] = ETM_OTHER;
 	set_classes(d, 0xc0, 0xff, ETM_ATOMS);
 	for (unsigned i = 0; i < 64; i++)
 		d->src.atoms[i] = decode_atoms((uint8_t)(0xc0 + i));

@@ -168,6 +168,7 @@ static void apply_context(struct etm *d, const struct etm_ids *ids)
 {
 	if (d->sync.state != ETM_DECODE)
 		return;
+	d->wait.has_context = true;
 	if (d->exc.pending) {
 		d->exc.broken |= d->exc.has_context;
 		d->exc.has_context = true;
@@ -195,10 +196,26 @@ static void parse_context(struct etm *d, uint8_t header)
 		apply_context(d, &ids);
 }
 
+/* The address that a Q packet left out. Between them only a context may stand. */
+static void apply_pending_q(struct etm *d, uint64_t to)
+{
+	struct etm_q q = d->wait;
+
+	d->wait.pending = false;
+	if (q.broken || d->exc.pending)
+		etm_fail(d, AUX_GAP_DESYNC);
+	else
+		etm_apply_q(d, &q, to);
+}
+
 static void apply_address(struct etm *d, uint64_t ip)
 {
 	if (d->sync.state != ETM_DECODE)
 		return;
+	if (d->wait.pending) {
+		apply_pending_q(d, ip);
+		return;
+	}
 	if (d->exc.pending) {
 		etm_apply_exception(d, ip);
 		return;
@@ -248,11 +265,39 @@ static void parse_source(struct etm *d, enum etm_class class, uint8_t header)
 	if (d->sync.state != ETM_DECODE)
 		return;
 	etm_commit(d);
-	if (d->exc.pending) {
+	if (d->exc.pending || d->wait.pending) {
 		etm_fail(d, AUX_GAP_DESYNC);
 	} else {
 		etm_apply_source(d, ip);
 	}
+}
+
+/* Types 0 to 2, 5, 6, 10 and 11 have an address; all but 15 the number of
+ * instructions. */
+static void parse_q(struct etm *d, uint8_t header)
+{
+	unsigned type = header & 0xf, is = type == 6 || type == 11;
+	struct etm_q q = { .pending = type > 11 };
+	uint64_t to = 0;
+
+	if (!q.pending && !read_address(d, type < 3 ? ETM_MATCH : type < 7 ?
+					ETM_SHORT : ETM_LONG32, header, is, &to, &is))
+		return;
+	if (type != 15)
+		q.n = etm_read_uleb(d, 5);
+	if (d->in.truncated)
+		return;
+	if (d->sync.emitting)
+		etm_emit_at_packet(d);
+	if (d->sync.state != ETM_DECODE)
+		return;
+	etm_commit(d);
+	if (d->exc.pending || d->wait.pending)
+		etm_fail(d, AUX_GAP_DESYNC);
+	else if (q.pending)
+		d->wait = q;
+	else
+		etm_apply_q(d, &q, to);
 }
 
 /* ---- synchronization ---- */
@@ -270,7 +315,7 @@ static void reset_flow(struct etm *d)
 	d->flow.where = ETM_AT_ADDRESS;
 	d->flow.has_ip = false;
 	d->flow.overflowed = d->flow.trace_on = false;
-	d->exc.pending = d->ctx.pending = false;
+	d->exc.pending = d->ctx.pending = d->wait.pending = false;
 	d->early.n = 0;
 }
 
@@ -311,6 +356,8 @@ static void parse_discard(struct etm *d, enum etm_loss why)
 	if (d->sync.state != ETM_DECODE)
 		return;
 	etm_push_early(d);
+	etm_at(d, d->in.packet);
+	etm_drop_q(d);
 	if (d->flow.overflowed)
 		why = ETM_LOSS_OVERFLOW;
 	if (d->ctx.pending)
@@ -449,6 +496,7 @@ void etm_finish(struct etm *d)
 {
 	d->done = true;
 	etm_push_early(d);
+	etm_drop_q(d);
 	if (d->flow.overflowed) {
 		etm_at(d, d->in.packet);
 		etm_push_loss(d, ETM_LOSS_OVERFLOW);
@@ -528,7 +576,7 @@ static void parse_timestamp(struct etm *d, uint8_t header)
 		mask = UINT64_MAX;
 	d->ts.base = (d->ts.base & ~mask) | v;
 	d->ts.base_known = true;
-	d->exc.broken = true;
+	d->exc.broken = d->wait.broken = true;
 	if (!d->sync.emitting)
 		return;
 	etm_emit_at_packet(d);
@@ -583,7 +631,7 @@ static void push_early(struct etm *d, uint8_t value)
  * exc.broken. */
 static void parse_event(struct etm *d, uint8_t header)
 {
-	d->exc.broken = true;
+	d->exc.broken = d->wait.broken = true;
 	if (d->sync.emitting) {
 		etm_emit_at_packet(d);
 		aux_queue_push(&d->q, AUX_FLOW_EVENT, 0)->payload.value = header & 0xf;
@@ -614,7 +662,7 @@ static void parse_instrumentation(struct etm *d)
 
 static void parse_trace_on(struct etm *d)
 {
-	d->exc.broken = true;
+	d->exc.broken = d->wait.broken = true;
 	if (d->sync.emitting) {
 		etm_emit_at_packet(d);
 		etm_push_on(d);
@@ -640,6 +688,7 @@ static void parse_exception(struct etm *d)
 	if (d->sync.emitting)
 		etm_emit_at_packet(d);
 	d->sync.in_exception |= d->sync.emitting;
+	d->wait.broken = true;
 	if (d->sync.state != ETM_DECODE)
 		return;
 	d->exc = (struct etm_exception){
@@ -651,7 +700,7 @@ static void parse_exception(struct etm *d)
 
 static void parse_exception_return(struct etm *d)
 {
-	d->exc.broken = true;
+	d->exc.broken = d->wait.broken = true;
 	if (!d->sync.emitting)
 		return;
 	etm_emit_at_packet(d);
@@ -711,11 +760,13 @@ static void parse_other(struct etm *d, uint8_t header)
 		parse_context(d, header);
 		break;
 	case 0x88:
-		d->exc.broken = true;
+		d->exc.broken = d->wait.broken = true;
 		ignore_packet(d);
 		break;
 	default:
-		if (header >= 0x71 && header <= 0x7f)
+		if (header >= 0xa0)
+			parse_q(d, header);
+		else if (header >= 0x71 && header <= 0x7f)
 			parse_event(d, header);
 		else if (header <= 0x1f)
 			parse_cycle_count(d, header);
@@ -738,6 +789,13 @@ static bool is_nonzero_uleb(const struct etm *d, uint64_t pos)
 	return true;
 }
 
+/* Packets other than atoms that may commit or cancel elements. */
+static bool may_commit(uint8_t header)
+{
+	return (header >= 0x0c && header <= 0x1f) ||
+	       (header >= 0x2d && header <= 0x3f);
+}
+
 /* Packets at which OpenCSD fails: mispredict and cancel while nothing is
  * speculated, and any that would commit an exception before its address is
  * known. And an exception's context "as before" where none was before: only an
@@ -747,9 +805,7 @@ static bool is_fatal(const struct etm *d, uint8_t header)
 	if (!d->sync.emitting)
 		return false;
 	if (d->sync.in_exception)
-		return (header == 0x80 && !d->ctx.last_known) ||
-		       (header >= 0x0c && header <= 0x1f) ||
-		       (header >= 0x2d && header <= 0x3f);
+		return (header == 0x80 && !d->ctx.last_known) || may_commit(header);
 	return header == 0x2e ? is_nonzero_uleb(d, d->in.pos + 1) :
 				header >= 0x2f && header <= 0x3f;
 }
@@ -776,6 +832,10 @@ void etm_parse_packet(struct etm *d)
 	header = d->in.data[d->in.pos];
 	if (is_fatal(d, header)) {
 		etm_fail(d, AUX_GAP_BAD_PACKET);
+		return;
+	}
+	if (d->wait.pending && may_commit(header)) {
+		etm_fail(d, AUX_GAP_DESYNC);
 		return;
 	}
 	d->in.pos++;

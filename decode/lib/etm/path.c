@@ -342,7 +342,7 @@ void etm_follow_atoms(struct etm *d, uint32_t atoms)
 	if (d->sync.state != ETM_DECODE)
 		return;
 	etm_commit(d);
-	if (d->exc.pending) {
+	if (d->exc.pending || d->wait.pending) {
 		etm_fail(d, AUX_GAP_DESYNC);
 		return;
 	}

@@ -105,7 +105,8 @@ static unsigned read_insn(struct opencsd *d, const ocsd_generic_trace_elem *e,
  * of them was taken. */
 static bool is_walk(const struct opencsd *d)
 {
-	return d->src.in_order && !opencsd_is_atoms(d) && !opencsd_is_source(d);
+	return d->src.in_order && !opencsd_is_atoms(d) && !opencsd_is_source(d) &&
+	       !d->untraced.pending;
 }
 
 bool opencsd_find_young(struct opencsd *d, const ocsd_generic_trace_elem *e,

@@ -9,6 +9,7 @@
  * call. What it shows from such an address on never ran: that is a GAP, up to
  * the next address packet (ret.popped, ret.suppress).
  */
+#include "common/a64_insn.h"
 #include "decode/lib/opencsd/impl.h"
 
 /*
@@ -139,11 +140,26 @@ bool opencsd_feed_singly(struct opencsd *d)
 	return true;
 }
 
+/* Is the address of the next instruction known, without the return stack? */
+static bool has_address(const struct opencsd *d)
+{
+	return d->out.addressed ||
+	       (d->out.last_known && !d->out.indirect && !d->out.code_missing &&
+		!d->missing.adrift);
+}
+
+/* Before a Q packet the library does not pop its return stack: it does so later. */
 bool opencsd_would_mislead(const struct opencsd *d)
 {
-	return d->in.pos < d->in.chunk->len && d->sync.emitting && !d->lib.n_single &&
-	       d->in.packet_end == d->in.pos && lacks_address(d) &&
-	       d->in.chunk->data[d->in.pos] == ETM4_PKT_I_EXCEPT;
+	uint8_t header;
+
+	if (d->in.pos >= d->in.chunk->len || !d->sync.emitting || d->lib.n_single ||
+	    d->in.packet_end != d->in.pos)
+		return false;
+	header = d->in.chunk->data[d->in.pos];
+	return (header == ETM4_PKT_I_EXCEPT && lacks_address(d)) ||
+	       (d->src.in_order && compresses_returns(d) && d->src.special[header] &&
+		opencsd_is_q(header) && !has_address(d));
 }
 
 enum { V4_CALL = 2, V7_SMC = 2, V7_SVC = 10, IRQ = 14, FIQ = 15 };
@@ -332,6 +348,137 @@ static ocsd_datapath_resp_t push_young(struct opencsd *d,
 	lose_code(d, y->ip, true, AUX_GAP_UNKNOWN_INSN);
 	d->missing.wrong = true;
 	return OCSD_RESP_WAIT;
+}
+
+/*
+ * ---- Q elements ----
+ *
+ * The library shows a range where the code leaves one way, and takes a branch at its
+ * end for taken, whichever address follows. Where it finds no way, the reason is
+ * looked for here.
+ */
+
+static bool read_a64(struct opencsd *d, uint64_t ip, struct a64_insn *insn)
+{
+	uint8_t b[4];
+
+	if (opencsd_copy_code(d, ip, 4, b) < 4)
+		return false;
+	a64_insn_decode(b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 |
+			(uint32_t)b[3] << 24, insn);
+	return true;
+}
+
+static bool may_branch(const struct a64_insn *insn)
+{
+	return (insn->cls >= A64_COND && insn->cls <= A64_IND_CALL) ||
+	       insn->cls == A64_FAR || insn->cls == A64_UNKNOWN;
+}
+
+/* Why is it not known what ran? Where code is missing, *at is there. */
+static enum aux_gap_cause why_untraced(struct opencsd *d,
+				       const ocsd_generic_trace_elem *e,
+				       uint64_t *at)
+{
+	struct a64_insn insn;
+	uint64_t ip = e->st_addr;
+
+	if (e->isa != ocsd_isa_aarch64 || !e->num_instr_range ||
+	    e->num_instr_range > OPENCSD_WALK_MAX / 4)
+		return AUX_GAP_UNTRACED;
+	for (uint32_t i = 0; i < e->num_instr_range; i++, ip += 4) {
+		if (!read_a64(d, ip, &insn)) {
+			*at = ip;
+			return AUX_GAP_NO_CODE;
+		}
+		if (may_branch(&insn))
+			return AUX_GAP_UNTRACED;
+	}
+	return AUX_GAP_DESYNC;
+}
+
+/* Where did the last instruction of a range lead? False: not to that address. */
+static bool leads_to(struct opencsd *d, const ocsd_generic_trace_elem *e,
+		     uint64_t to, bool *taken)
+{
+	uint64_t ip = e->en_addr - e->last_instr_sz;
+	struct a64_insn insn;
+
+	*taken = e->last_i_type != OCSD_INSTR_BR || !e->last_instr_cond ||
+		 to != e->en_addr;
+	if (e->last_i_type != OCSD_INSTR_BR)
+		return e->last_i_type == OCSD_INSTR_BR_INDIRECT || to == e->en_addr;
+	return !*taken || e->isa != ocsd_isa_aarch64 || !read_a64(d, ip, &insn) ||
+	       to == ip + (uint64_t)(int64_t)insn.disp;
+}
+
+static void push_untraced(struct opencsd *d, enum aux_gap_cause why, uint64_t ip,
+			  uint32_t n)
+{
+	opencsd_settle(d, ip);
+	if (why != AUX_GAP_NO_CODE || !d->out.code_missing || d->out.missing_ip != ip)
+		opencsd_push_gap(d, why, true, ip, why == AUX_GAP_NO_CODE ?
+				 (uint64_t)OCSD_ERR_MEM_NACC : n);
+	d->out.on = true;
+	d->out.code_missing = why == AUX_GAP_NO_CODE;
+	d->out.missing_ip = ip;
+	d->out.last_known = false;
+	d->out.loss = UNSYNC_UNKNOWN;
+	doubt_returns(d, ip, why);
+}
+
+/* The library begins where it was last. */
+static void push_q_adrift(struct opencsd *d, const ocsd_generic_trace_elem *e)
+{
+	if (!d->missing.adrift && !d->out.code_missing) {
+		opencsd_push_gap(d, AUX_GAP_UNTRACED, false, 0, e->num_instr_range);
+		d->out.on = true;
+		d->out.last_known = false;
+		d->out.loss = UNSYNC_UNKNOWN;
+	}
+	d->missing.adrift = false;
+}
+
+/* A range of a Q packet, or that there is none. */
+static void push_q(struct opencsd *d, const ocsd_generic_trace_elem *e)
+{
+	struct opencsd_q q = d->untraced;
+	bool range = e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE, taken;
+	enum aux_gap_cause why = AUX_GAP_UNTRACED;
+	ocsd_generic_trace_elem ran = *e;
+	struct opencsd_young young;
+	uint64_t at = e->st_addr;
+
+	if (e->has_cc)
+		opencsd_push_cycles(d, e->cycle_count);
+	if (!range && !q.has_context)
+		why = why_untraced(d, e, &at);
+	if (!has_address(d))
+		push_q_adrift(d, e);
+	else if (!range || q.has_context || e->num_instr_range > OPENCSD_WALK_MAX / 4 ||
+	    opencsd_find_young(d, e, &young)) {
+		push_untraced(d, why, at, e->num_instr_range);
+	} else if (!leads_to(d, e, q.to, &taken)) {
+		push_untraced(d, AUX_GAP_DESYNC, at, e->num_instr_range);
+	} else {
+		ran.last_instr_exec = taken;
+		opencsd_settle(d, e->st_addr);
+		push_range(d, &ran);
+		if (d->out.indirect || e->last_i_subtype == OCSD_S_INSTR_BR_LINK)
+			doubt_returns(d, d->out.last_ip, AUX_GAP_UNTRACED);
+	}
+	d->untraced = (struct opencsd_q){ 0 };
+	d->ret.suppress = d->out.indirect = false;
+	d->out.addressed = true;
+	d->out.address = q.to;
+}
+
+/* The trace ends, or loses its way, before the address of a Q packet. */
+void opencsd_drop_q(struct opencsd *d)
+{
+	if (d->untraced.waits)
+		opencsd_push_gap(d, AUX_GAP_UNTRACED, false, 0, d->untraced.n);
+	d->untraced = (struct opencsd_q){ 0 };
 }
 
 /* ---- the rest ---- */
@@ -565,9 +712,9 @@ static void push_element(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	case OCSD_GEN_TRC_ELEM_PE_CONTEXT:
 		push_pe_context(d, &e->context);
 		break;
-	case OCSD_GEN_TRC_ELEM_I_RANGE_NOPATH:
-		opencsd_push_gap(d, AUX_GAP_DECODER, true, e->st_addr,
-				 e->elem_type);
+	case OCSD_GEN_TRC_ELEM_I_RANGE_NOPATH:	/* with speculation */
+		opencsd_push_gap(d, AUX_GAP_UNTRACED, true, e->st_addr,
+				 e->num_instr_range);
 		break;
 	case OCSD_GEN_TRC_ELEM_ADDR_NACC:
 		push_no_code(d, e->st_addr);
@@ -631,6 +778,12 @@ static bool contradicts(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	return lost || (range && e->last_i_type == OCSD_INSTR_OTHER);
 }
 
+static inline ocsd_datapath_resp_t stop_or_go(const struct opencsd *d)
+{
+	return d->q.stop || d->lib.hold || d->q.tail >= OPENCSD_QUEUE_FULL ?
+		       OCSD_RESP_WAIT : OCSD_RESP_CONT;
+}
+
 ocsd_datapath_resp_t opencsd_handle_element(const void *priv,
 					  ocsd_trc_index_t index, uint8_t id,
 					  const ocsd_generic_trace_elem *e)
@@ -644,6 +797,12 @@ ocsd_datapath_resp_t opencsd_handle_element(const void *priv,
 	d->code.walked = 0;
 	if (d->missing.wrong && (range || e->elem_type == OCSD_GEN_TRC_ELEM_ADDR_NACC))
 		return OCSD_RESP_CONT;
+	if (d->untraced.pending &&
+	    (range || e->elem_type == OCSD_GEN_TRC_ELEM_I_RANGE_NOPATH)) {
+		opencsd_at_index(d, index);
+		push_q(d, e);
+		return stop_or_go(d);
+	}
 	found = range && !(opencsd_is_source(d) && d->missing.adrift) &&
 		opencsd_find_young(d, e, &young);
 	if (found && !young.missing) {
@@ -663,6 +822,5 @@ ocsd_datapath_resp_t opencsd_handle_element(const void *priv,
 	} else {
 		handle_other(d, index, e);
 	}
-	return d->q.stop || d->lib.hold || d->q.tail >= OPENCSD_QUEUE_FULL ? OCSD_RESP_WAIT :
-							 OCSD_RESP_CONT;
+	return stop_or_go(d);
 }

@@ -146,6 +146,15 @@ struct opencsd_returns {
 	bool unpopped;		/* once too seldom */
 };
 
+/* A Q packet (element.c), in_order only. */
+struct opencsd_q {
+	bool waits;		/* its address is in a packet that is to come */
+	bool pending;		/* its element is */
+	bool has_context;	/* a context came before that address */
+	uint32_t n;		/* instructions; 0: not told */
+	uint64_t to;		/* where the flow is after it */
+};
+
 /* After code that is missing (element.c), in_order only. */
 struct opencsd_missing {
 	bool unsure;		/* that code may have called and returned: of the */
@@ -181,6 +190,7 @@ struct opencsd {
 	struct opencsd_emitted out;
 	struct opencsd_returns ret;
 	struct opencsd_missing missing;
+	struct opencsd_q untraced;
 	struct opencsd_context ctx;
 	struct aux_queue q;	/* last: open does not clear it */
 };
@@ -242,7 +252,8 @@ void opencsd_handle_packet(const void *priv, ocsd_datapath_op_t op,
 /* After missing code atoms are fed singly. True: the next packet is done with,
  * or lib.n_single atoms of it are to be fed. */
 bool opencsd_feed_singly(struct opencsd *d);
-/* Would the next packet, an exception, have the library walk from a wrong
+void opencsd_drop_q(struct opencsd *d);
+/* Would the next packet, an exception or Q, have the library walk from a wrong
  * place? */
 bool opencsd_would_mislead(const struct opencsd *d);
 
@@ -258,6 +269,11 @@ static inline bool opencsd_is_source(const struct opencsd *d)
 {
 	return d->in.packet_type >= ETE_PKT_I_SRC_ADDR_MATCH &&
 	       d->in.packet_type <= ETE_PKT_I_SRC_ADDR_L_64IS1 && d->src.in_order;
+}
+
+static inline bool opencsd_is_q(uint8_t header)
+{
+	return header >> 4 == ETM4_PKT_I_Q >> 4;
 }
 
 static inline bool opencsd_is_atoms(const struct opencsd *d)

@@ -90,6 +90,15 @@ static void handle_address(struct opencsd *d, const ocsd_etmv4_i_pkt *p,
 {
 	if (d->sync.in_exception)
 		return;
+	if (d->untraced.waits) {
+		d->untraced = (struct opencsd_q){
+			.pending = true, .to = p->v_addr.val,
+			.has_context = context || d->untraced.has_context,
+		};
+		if (context)
+			handle_context(d, &p->context);
+		return;
+	}
 	d->out.addressed = true;
 	d->out.address = p->v_addr.val;
 	d->ret.suppress = d->missing.adrift = false;
@@ -134,7 +143,14 @@ static void handle_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 	case ETM4_PKT_I_EXCEPT_RTN:
 		opencsd_end_return(d);
 		break;
+	case ETM4_PKT_I_Q:
+		d->untraced = (struct opencsd_q){
+			.pending = p->Q_pkt.addr_present, .to = p->v_addr.val,
+			.waits = !p->Q_pkt.addr_present, .n = p->Q_pkt.q_count,
+		};
+		break;
 	case ETM4_PKT_I_CTXT:
+		d->untraced.has_context = true;
 		if (!d->sync.in_exception)
 			handle_context(d, &p->context);
 		break;
@@ -211,6 +227,7 @@ static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos
 		d->sync.emitting = true;
 		d->sync.in_exception = d->ret.popped = false;
 		d->sync.has_context = false;
+		d->untraced = (struct opencsd_q){ 0 };
 		d->missing.unsure = false;
 		d->spec.atoms = d->spec.n = 0;
 		/* The library would commit elements that it has not got. */
@@ -224,6 +241,10 @@ static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos
 	case ETM4_PKT_I_RESERVED:
 	case ETM4_PKT_I_RESERVED_CFG:
 		d->sync.framed &= p->type != ETM4_PKT_I_NOTSYNC;
+		if (d->sync.emitting && (p->type == ETM4_PKT_I_OVERFLOW ||
+					 p->type == ETM4_PKT_I_DISCARD))
+			opencsd_drop_q(d);
+		d->untraced.waits = false;
 		d->sync.emitting = d->sync.in_exception = false;
 		d->ts.lookahead = ETM_LOOKAHEAD_NONE;
 		d->sync.n_idle = 0;

@@ -42,6 +42,8 @@ void opencsd_fill_special(struct opencsd *d)
 		d->src.special[i] = is_mispredict((uint8_t)i) ||
 				i == ETM4_PKT_I_EXCEPT ||
 				i == ETM4_PKT_I_CANCEL_F1 ||
+				(opencsd_is_q((uint8_t)i) &&
+				 d->config->etm.trcidr0 >> 15 & 3) ||
 				(d->src.has_ite && i == ITE) ||
 				(d->may_switch && may_switch((uint8_t)i));
 }
@@ -84,7 +86,7 @@ static uint32_t count_bytes(const struct opencsd *d)
 		return count_to_cancel(d, p, n);
 	if (!d->src.v4)
 		return n;
-	if (d->sync.in_exception || d->ts.lookahead ||
+	if (d->sync.in_exception || d->untraced.waits || d->ts.lookahead ||
 	    d->missing.unsure || d->missing.adrift ||
 	    d->in.packet_end > d->in.pos ||
 	    d->src.special[d->in.chunk->data[d->in.packet_end]])
@@ -163,6 +165,7 @@ static void reset_state(struct opencsd *d)
 	d->sync.emitting = d->sync.in_exception = d->sync.emitted = d->lib.bad_info = false;
 	d->sync.framed = false;
 	d->ts = (struct opencsd_timestamps){ 0 };
+	d->untraced = (struct opencsd_q){ 0 };
 	d->spec.atoms = d->spec.n = d->sync.n_idle = 0;
 	d->out.on = d->out.in_tx = d->out.last_known = d->ctx.emitted = false;
 	d->out.indirect = d->ret.popped = d->ret.suppress = d->ret.unpopped = false;
@@ -269,6 +272,13 @@ static void note_packet_end(struct opencsd *d)
 	d->in.seen = false;
 }
 
+/* A Q packet must not be committed before its address is known, either. */
+static bool waits_in_vain(const struct opencsd *d)
+{
+	return d->untraced.waits && d->in.pos < d->in.chunk->len &&
+	       d->in.packet_end == d->in.pos && may_resolve(d->in.chunk->data[d->in.pos]);
+}
+
 /* Fails if the library must not get the next packet. */
 static bool reject_packet(struct opencsd *d)
 {
@@ -276,6 +286,8 @@ static bool reject_packet(struct opencsd *d)
 		return false;
 	if (d->in.pos < d->in.chunk->len && would_crash(d))
 		fail(d, AUX_GAP_BAD_PACKET, OCSD_RESP_FATAL_INVALID_DATA);
+	else if (waits_in_vain(d))
+		fail(d, AUX_GAP_DESYNC, OCSD_RESP_FATAL_INVALID_DATA);
 	else if (d->sync.n_idle > OPENCSD_IDLE_MAX)
 		fail(d, AUX_GAP_DECODER, OCSD_RESP_FATAL_SYS_ERR);
 	else if (opencsd_would_mislead(d))
@@ -329,6 +341,7 @@ static ocsd_datapath_resp_t call(struct opencsd *d, bool single)
 		return feed(d);
 	}
 	if (!d->lib.waits) {
+		opencsd_drop_q(d);
 		d->spec.n_left = d->src.in_order ? 0 : d->spec.n;
 		d->lib.eot = true;
 		op = OCSD_OP_EOT;

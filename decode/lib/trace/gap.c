@@ -46,6 +46,8 @@ static const struct {
 				 "rest of it was not recorded, or was cut off" },
 	[AUX_GAP_LOST_CALL] = { "lost-call", "a return or branch whose way is told "
 					     "by what an earlier gap hides" },
+	[AUX_GAP_UNTRACED] = { "untraced", "the trace says that instructions ran, "
+					   "and not which (Q element)" },
 	[GAP_SNAPSHOT] = { "snapshot", "not recorded between snapshots" },
 	[GAP_STALLED] = { "stalled", "the trace unit had stopped" },
 	[GAP_UNSAVED] = { "unsaved", "the recorder could not save what was "
