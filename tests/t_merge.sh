@@ -43,6 +43,20 @@ for name in TN:x SF:x 'DRCOV VERSION:' 000001:x; do
 	merge 0 "folded: a name that begins as another format does" "$m/named" "$m/named"
 	is "$(cat "$m/out")" "$name 10"$'\n''zz;b 2' "folded: what comes of $name"
 done
+# more names than a command line has room for
+printf '%s\n' "$m/odd" "$m/more" "" "$m/more" >"$m/names"
+merge 0 "@LIST" "@$m/names"
+cp "$m/out" "$m/listed"
+merge 0 "the same on the command line" "$m/odd" "$m/more" "$m/more"
+that "@LIST: as the names that are in it" "$m/listed" cmp -s "$m/listed" "$m/out"
+merge 0 "@-, and a name" "$m/odd" @- <<<"$m/more"$'\n'"$m/more"
+that "@-: as the names on standard input" "$m/out" cmp -s "$m/listed" "$m/out"
+merge 1 "@LIST that is not there" "$m/odd" "@$m/absent"
+that "@LIST that is not there: named" "$SCRATCH/err" grep -q 'absent: No such file' "$SCRATCH/err"
+merge 1 "@LIST that is no list" "$m/odd" @/dev/zero
+that "@LIST that is no list: said" "$SCRATCH/err" grep -q 'line 1 is no name of a file' "$SCRATCH/err"
+echo "$m/out" >"$m/names"
+merge 2 "one name is no merge" "@$m/names"
 for bad in 'a;b' 'a;b 1.5' 'a;b -1' '7' 'a 99999999999999999999'; do
 	printf 'x;y 1\n%s\n' "$bad" >"$m/bad"
 	merge 1 "folded: '$bad'" "$m/more" "$m/bad"
