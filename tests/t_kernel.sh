@@ -15,6 +15,10 @@ that "launch: nothing lost" "$SCRATCH/err" grep -q 'samples.*; nothing lost$' "$
 if [ -n "$perf" ]; then
 	timeout 300 perf report -i "$data" --stdio >"$SCRATCH/report" 2>"$SCRATCH/perf.err"
 	is "$?$(grep -v '^$' "$SCRATCH/perf.err")" 0 "launch: perf report, without a word"
+	# perf archive packs what is listed
+	timeout 60 perf buildid-list -i "$data" >"$SCRATCH/ids" 2>&1
+	that "launch: perf knows the program's build id" "$SCRATCH/ids" \
+		grep -qE '^[0-9a-f]{40} .*/forkexec$' "$SCRATCH/ids"
 	sideband() { # FILE: what the kernel told, without numbers
 		perf script -i "$1" --show-task-events --show-mmap-events -F time,event 2>/dev/null |
 			sed -nE '/^ *0\.000000:/d; s/.*PERF_RECORD_(COMM[^:]*|FORK|EXIT|MMAP2?).*/\1/p' |
