@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "decode/cmd/cmd.h"
+#include "decode/cmd/impl.h"
 #include "tests/unit/mkpt.h"
 #include "tests/unit/mkside.h"
 
@@ -188,8 +189,55 @@ static void cgroup_column(void)
 	free(m.p);
 }
 
+/* What perf 6.16 to 7.3 write, by number, has a name. */
+static void newest(void)
+{
+	static const struct { uint32_t type; const char *name; } records[] = {
+		{ 83, "COMPRESSED2" }, { 84, "BPF_METADATA" },
+		{ 85, "SCHEDSTAT_CPU" }, { 86, "SCHEDSTAT_DOMAIN" },
+	};
+	static const struct { unsigned bit; const char *name; } features[] = {
+		{ 32, "cpu_domain_info" }, { 33, "e_machine" }, { 34, "cln_size" },
+	};
+	const uint64_t zeros[4] = { 0 };
+	struct cmd_options o = { 0 };
+	struct mk m;
+	char *text;
+
+	mk_init(&m, 0);
+	for (size_t i = 2; i < 4; i++) {	/* the others are read */
+		size_t at = mk_begin(&m, records[i].type, 0);
+
+		mk_put(&m, zeros, sizeof(zeros));
+		mk_end(&m, at, NULL);
+	}
+	for (size_t i = 0; i < 3; i++)
+		mk_feature(&m, features[i].bit, zeros, sizeof(zeros));
+	mk_finish(&m);
+	o.own = calloc(1, cmd_find("dump")->own->config_size);
+	text = run(&m, "dump", o);
+	free((void *)(uintptr_t)o.own);
+	for (size_t i = 2; i < 4; i++)
+		ok(strstr(text, records[i].name) != NULL, "%s", records[i].name);
+	ok(!strstr(text, "TYPE_"), "no record is only a number");
+	free(text);
+	text = run(&m, "info", (struct cmd_options){ 0 });
+	for (size_t i = 0; i < 3; i++)
+		ok(strstr(text, features[i].name) != NULL, "%s", features[i].name);
+	ok(!strstr(text, "feature_"), "no feature is only a number");
+	free(text);
+	free(m.p);
+	for (size_t i = 0; i < 4; i++) {
+		struct name_buf buf;
+
+		is_str(record_name(records[i].type, &buf), records[i].name,
+		       records[i].name);
+	}
+}
+
 int main(void)
 {
+	newest();
 	namespaces();
 	cgroups();
 	guests();
