@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bench_peak: runs a command and says what it took: "peak MiB user s wall s", to the
+ * bench_peak: runs a command and says what it took: "peak MiB, CPU s, wall s", to the
  * file named first. Exits as the command did.
  *
  *	bench_peak OUT COMMAND...
@@ -18,6 +18,11 @@ static double now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static double seconds(const struct timeval *t)
+{
+	return (double)t->tv_sec + (double)t->tv_usec / 1e6;
 }
 
 int main(int argc, char **argv)
@@ -42,8 +47,8 @@ int main(int argc, char **argv)
 		perror("bench_peak");
 		return 1;
 	}
-	fprintf(f, "%ld %.3f %.3f\n", ru.ru_maxrss / 1024,
-		(double)ru.ru_utime.tv_sec + (double)ru.ru_utime.tv_usec / 1e6, now() - began);
+	fprintf(f, "%ld %.6f %.6f\n", ru.ru_maxrss / 1024,
+		seconds(&ru.ru_utime) + seconds(&ru.ru_stime), now() - began);
 	fclose(f);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
