@@ -62,19 +62,18 @@ static int set_at_exit(const struct option_row *row, void *config,
 			     option_label(row, &label), arg);
 }
 
-/* Nothing, or "fp", which is what the kernel does. */
+/* Nothing, or "fp", which is what the kernel does. Who gives a word writes the long
+ * form. */
 static int set_callgraph(const struct option_row *row, void *config,
 			 const char *arg, struct aux_diag *diag)
 {
-	struct option_label label;
-
 	option_flag(row, config, NULL, diag);
 	if (!arg || !strcmp(arg, "fp"))
 		return 0;
-	return option_refuse(diag, "%s wants nothing or fp, not \"%.40s\": the "
+	return option_refuse(diag, "--%s wants nothing or fp, not \"%.40s\": the "
 			     "kernel finds call chains by frame pointers, and "
 			     "with trace auxdecode knows them exactly",
-			     option_label(row, &label), arg);
+			     row->name, arg);
 }
 
 /* ---- the tables, by title in --help ---- */

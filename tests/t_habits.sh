@@ -156,6 +156,7 @@ attach -p 1
 -e cpu-clock --call-graph dwarf true
 -e cs-etm:u true
 EOF
+answers 2 'error: --call-graph wants nothing or fp, not "dwarf"' "$cap" --call-graph=dwarf -e cpu-clock true
 that "nothing was recorded" - not test -e perf.data
 if [ ! -d /sys/bus/event_source/devices/intel_pt ]; then
 	answers 2 "soft_pt//u .* auxcap doctor" "$cap" -e intel_pt//u true
