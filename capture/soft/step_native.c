@@ -346,7 +346,9 @@ static void unlink_exit(struct step_native *nc, struct native_exit *e)
 /*
  * Links an exit. One that was unlinked while others ran may be in records that
  * are not read yet: those are of the old link. A thread whose latest record it
- * is may be on its way by either: then it stays unlinked for now.
+ * is may be on its way by either: then it stays unlinked for now. Several threads may
+ * stop where it leads to nothing before the first of them is let on: it is in the list
+ * of its unit once.
  */
 static void link_exit(struct step_thread *t, size_t id, uint32_t to)
 {
@@ -354,6 +356,8 @@ static void link_exit(struct step_thread *t, size_t id, uint32_t to)
 	struct native_exit *e = &nc->exits[id];
 	struct step_thread *o;
 
+	if (e->to == to)
+		return;
 	for (o = e->was ? t->proc->step->threads : NULL; o; o = o->next) {
 		if (!o->native.inside || o == t || o->proc->native != nc)
 			continue;
