@@ -17,10 +17,14 @@
  * conditional branch that falls through costs nothing. So the words, and the
  * unit that was entered first, are the whole flow.
  *
+ * Indirect branches. The tables say which door comes first for an address: the offset of
+ * its code from a miss. Doors of several units that share an entry lead from one to the
+ * next, so there is room for all, and none is ever written again but its link.
+ *
  * Threads. The base of GS is a thread's struct native_slots, at whose end below
  * is its ring: the instructions that use GS themselves are not copied. What
  * needs the tracer ends in INT3: a ring that is full, an exit that leads to no
- * unit yet, an indirect target that is not in the table, a system call that
+ * unit yet, an indirect target that has no door, a system call that
  * changes what the tracer knows.
  *
  * Code that may change any time, unseen (it can be written, or is shared), is compared
@@ -43,9 +47,8 @@
 #define NATIVE_ENTERED 0x80000000u
 #define NATIVE_MAX_ID 0x7ffffff0u
 #define NATIVE_N_CALLS 65536u	/* by the low 16 bits of the number; 0: traps */
-#define NATIVE_N_TARGETS 65536u	/* of a table, and NATIVE_PROBES more */
-#define NATIVE_N_TABLES 256u	/* by bits 16 to 23 of an address */
-#define NATIVE_PROBES 5
+#define NATIVE_N_TARGETS 65536u	/* of a table, by the low 16 bits of an address */
+#define NATIVE_N_TABLES 256u	/* by bits 16 to 23 of it */
 #define NATIVE_MAX_INSNS 96	/* of a unit */
 #define NATIVE_MAX_EXITS (2 * NATIVE_MAX_INSNS + 1)
 #define NATIVE_MAX_CODE 32768u	/* bytes of a unit's copy, more than enough */
@@ -58,15 +61,9 @@ struct native_slots {
 	uint64_t rax, rcx, rdx;	/* the program's, while a copy uses these */
 	uint64_t far;		/* of the register that a far operand needs */
 	uint64_t calls;		/* NATIVE_N_CALLS bytes */
-	uint64_t target, dest;	/* of an indirect branch */
-	uint64_t tables[NATIVE_N_TABLES];	/* of struct native_target */
-};
-
-/* At the low 16 bits of ip, or in one of the next. All 0: free; that is the key of the
- * address ~0, to which nobody goes for long. */
-struct native_target {
-	uint64_t key;		/* -ip - 1 */
-	uint64_t code;		/* the unit's number is in the word before it */
+	uint64_t target;	/* of an indirect branch */
+	uint64_t miss;		/* where entries of tables count from */
+	uint64_t tables[NATIVE_N_TABLES];	/* of int64_t */
 };
 
 enum native_exit_kind {
@@ -103,13 +100,19 @@ struct native_insn {
 	uint8_t far;		/* register in slots.far during the copy */
 };
 
-/* A place for copies, and the routine for indirect branches at its start. */
+/* A place for copies, and two INT3 at its start, where indirect branches end up: no door
+ * is for their target; the ring is full (to go on where RDX says when it is not). */
 struct native_area {
 	uint64_t at;		/* in the program */
 	uint8_t *mem;		/* here */
 	size_t size, used;
-	uint64_t lookup, lookup_end;	/* the routine */
-	uint64_t lookup_miss, lookup_full, lookup_record;
+	uint64_t miss, full;
+};
+
+/* Where an indirect branch comes into a unit: compares the target with its start. */
+struct native_door {
+	uint64_t code;
+	uint64_t link;		/* of the pointer to the next door, or to miss */
 };
 
 /* A unit as it is made. */
@@ -132,8 +135,14 @@ struct native_source {
 	void *priv;
 };
 
-/* The routine for indirect branches, into a new area. */
+/* The beginning of a new area. */
 void native_area_init(struct native_area *a);
+/* A door to the unit at code, whose copy is in a, for targets that are ip; a has
+ * NATIVE_MAX_CODE bytes of room. next: the address of another door, or of miss. */
+struct native_door native_make_door(struct native_area *a, uint64_t ip, uint32_t unit,
+				    uint64_t code, uint64_t next);
+/* From now on what is not for this door goes to next. a: where it is. */
+void native_link_door(struct native_area *a, const struct native_door *d, uint64_t next);
 /* Copies the code at ip to the end of a, which has NATIVE_MAX_CODE bytes of
  * room. unit and exit: its number, and that of its first exit. */
 void native_translate(struct native_area *a, const struct native_source *src,

@@ -394,8 +394,24 @@ static void put_operand(struct gen *g, const struct shape *s, uint64_t ip)
 		put(g, s->bytes + at + 1, s->size - at - 1u);
 }
 
-/* Until the jump to the routine, the program's RAX, RCX and RDX are in their
- * slots and nothing else has changed. */
+/* To the first door for where RCX says: each branch has a jump of its own, which the CPU
+ * can predict. */
+static void put_lookup(struct gen *g)
+{
+	save(g, RCX, SLOT(target));
+	PUT(g, 0x0f, 0xb7, 0xc1);		/* movzwl %cx, %eax */
+	PUT(g, 0x65, 0x0f, 0xb6, 0x14, 0x25);	/* movzbl %gs:target + 2, %edx */
+	put32(g, SLOT(target) + 2);
+	PUT(g, 0x65, 0x48, 0x8b, 0x14, 0xd5);	/* mov %gs:tables(,%rdx,8), %rdx */
+	put32(g, SLOT(tables));
+	PUT(g, 0x48, 0x8b, 0x04, 0xc2);		/* mov (%rdx,%rax,8), %rax */
+	load(g, RDX, SLOT(miss));
+	PUT(g, 0x48, 0x8d, 0x14, 0x02);		/* lea (%rdx,%rax), %rdx */
+	PUT(g, 0xff, 0xe2);			/* jmp *%rdx */
+}
+
+/* From the first save on the program's RAX, RCX and RDX are in their slots; nothing else
+ * has changed. */
 static void put_indirect(struct gen *g, const struct shape *s, uint64_t ip)
 {
 	uint32_t drop = 8;
@@ -416,8 +432,7 @@ static void put_indirect(struct gen *g, const struct shape *s, uint64_t ip)
 		if (s->cls == X86_IND_CALL)
 			put_push(g, ip + s->size);
 	}
-	PUT(g, 0xe9);
-	put32(g, (uint32_t)(g->area->lookup - (here(g) + 4)));
+	put_lookup(g);
 }
 
 /* The bytes of a condition, or of its opposite, without the displacement; the place of
@@ -748,8 +763,7 @@ void native_translate(struct native_area *a, const struct native_source *src,
 			  .exit = exit };
 
 	copy->n_insns = copy->n_exits = 0;
-	align(&u.g, 16, 4);
-	put32(&u.g, NATIVE_ENTERED | unit);
+	align(&u.g, 16, 0);
 	copy->code = here(&u.g);
 	for (;;) {
 		ip = copy_insn(&u, ip);
@@ -781,67 +795,67 @@ void native_link(struct native_area *a, const struct native_exit *e,
 				 __ATOMIC_RELEASE);
 }
 
-/* ---- the routine for indirect branches ---- */
+/* ---- doors ---- */
 
-/* Found: RDX points to the entry. Leaves the record and goes there. */
-static void put_found(struct gen *g)
-{
-	struct native_area *a = g->area;
-	uint8_t *full;
-
-	PUT(g, 0x48, 0x8b, 0x52, 8);	/* mov 8(%rdx), %rdx */
-	save(g, RDX, SLOT(dest));
-	PUT(g, 0x8b, 0x42, 0xfc);	/* mov -4(%rdx), %eax */
-	load(g, RCX, SLOT(cur));
-	PUT(g, 0xe3, 0);
-	full = g->p - 1;
-	a->lookup_record = here(g);
-	PUT(g, 0x65, 0x89, 0x01);	/* mov %eax, %gs:(%rcx) */
-	PUT(g, 0x48, 0x8d, 0x49, 4);
-	save(g, RCX, SLOT(cur));
-	load(g, RAX, SLOT(rax));
-	load(g, RCX, SLOT(rcx));
-	load(g, RDX, SLOT(rdx));
-	PUT(g, 0x65, 0xff, 0x24, 0x25);	/* jmp *%gs:dest */
-	put32(g, SLOT(dest));
-	land8(g, full);
-	a->lookup_full = here(g);
-	PUT(g, 0xcc);
-}
-
-/* RCX: where the program goes. The tables hold negatives: lea adds without
- * flags, and jrcxz tests without. */
 void native_area_init(struct native_area *a)
 {
 	struct gen g = { .area = a, .p = a->mem + a->used };
-	uint8_t *found[NATIVE_PROBES];
-	unsigned i;
+
+	a->miss = here(&g);
+	PUT(&g, 0xcc);
+	a->full = here(&g);
+	PUT(&g, 0xcc);
+	a->used = (size_t)(g.p - a->mem);
+}
+
+/* A record that cannot be left yet: RDX says where to go on with it. */
+static void put_full(struct gen *g, uint64_t record)
+{
+	PUT(g, 0x48, 0x8d, 0x15);	/* lea record(%rip), %rdx */
+	put32(g, (uint32_t)(record - (here(g) + 4)));
+	PUT(g, 0xe9);
+	put32(g, (uint32_t)(g->area->full - (here(g) + 4)));
+}
+
+/* RCX: where the program goes, which is in its slot, too; RAX and RDX are free. The sum
+ * of an address and its negative is zero: lea adds without flags, and jrcxz tests
+ * without. */
+struct native_door native_make_door(struct native_area *a, uint64_t ip, uint32_t unit,
+				    uint64_t code, uint64_t next)
+{
+	struct gen g = { .area = a, .p = a->mem + a->used };
+	struct native_exit record;
+	struct native_door d;
+	uint8_t *found, *full;
 
 	align(&g, 16, 0);
-	a->lookup = here(&g);
-	save(&g, RCX, SLOT(target));
-	PUT(&g, 0x0f, 0xb7, 0xc1);		/* movzwl %cx, %eax */
-	PUT(&g, 0x8d, 0x04, 0x00);		/* lea (%rax,%rax), %eax */
-	PUT(&g, 0x65, 0x0f, 0xb6, 0x14, 0x25);	/* movzbl %gs:target + 2, %edx */
-	put32(&g, SLOT(target) + 2);
-	PUT(&g, 0x65, 0x48, 0x8b, 0x14, 0xd5);	/* mov %gs:tables(,%rdx,8), %rdx */
-	put32(&g, SLOT(tables));
-	PUT(&g, 0x48, 0x8d, 0x14, 0xc2);	/* lea (%rdx,%rax,8), %rdx */
-	for (i = 0; i < NATIVE_PROBES; i++) {
-		PUT(&g, 0x48, 0x8b, 0x02);	/* mov (%rdx), %rax */
-		PUT(&g, 0x48, 0x8d, 0x4c, 0x08, 1); /* lea 1(%rax,%rcx), %rcx */
-		PUT(&g, 0xe3, 0);
-		found[i] = g.p - 1;
-		load(&g, RCX, SLOT(target));
-		PUT(&g, 0x48, 0x8d, 0x52, 16);	/* lea 16(%rdx), %rdx */
-	}
-	a->lookup_miss = here(&g);
-	PUT(&g, 0xcc);
-	for (i = 0; i < NATIVE_PROBES; i++)
-		land8(&g, found[i]);
-	put_found(&g);
-	a->lookup_end = here(&g);
+	d.code = here(&g);
+	move_address(&g, RAX, -ip);
+	PUT(&g, 0x48, 0x8d, 0x0c, 0x01);	/* lea (%rcx,%rax), %rcx */
+	PUT(&g, 0xe3, 0);
+	found = g.p - 1;
+	load(&g, RCX, SLOT(target));
+	align(&g, 8, 6);
+	PUT(&g, 0xff, 0x25, 0, 0, 0, 0);	/* jmp *0(%rip) */
+	d.link = here(&g);
+	put64(&g, next);
+	land8(&g, found);
+	load(&g, RAX, SLOT(rax));
+	load(&g, RDX, SLOT(rdx));
+	full = put_record(&g, NATIVE_ENTERED | unit, &record);
+	PUT(&g, 0xe9);
+	put32(&g, (uint32_t)(code - (here(&g) + 4)));
+	land8(&g, full);
+	put_full(&g, record.record);
 	a->used = (size_t)(g.p - a->mem);
+	return d;
+}
+
+void native_link_door(struct native_area *a, const struct native_door *d, uint64_t next)
+{
+	uint8_t *p = a->mem + (d->link - a->at);
+
+	__atomic_store_n((uint64_t *)(void *)p, next, __ATOMIC_RELEASE);
 }
 
 /* ---- system calls ---- */

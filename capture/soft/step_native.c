@@ -324,14 +324,13 @@ static const struct native_unit *unit_at(const struct step_native *nc, uint64_t 
 	return NULL;
 }
 
-/* The area whose routine for indirect branches has this address. */
-static const struct native_area *lookup_at(const struct step_native *nc,
-					   uint64_t pc)
+/* The area of whose two INT3 for indirect branches one has this address. */
+static const struct native_area *area_trap(const struct step_native *nc, uint64_t pc)
 {
 	unsigned a;
 
 	for (a = 0; a < NATIVE_N_AREAS; a++)
-		if (pc >= nc->areas[a].lookup && pc < nc->areas[a].lookup_end)
+		if (pc == nc->areas[a].miss || pc == nc->areas[a].full)
 			return &nc->areas[a];
 	return NULL;
 }
@@ -373,43 +372,73 @@ static void link_exit(struct step_thread *t, size_t id, uint32_t to)
 		    nc->units[to].code);
 }
 
-static struct native_target *targets_at(const struct step_native *nc, uint64_t ip)
-{
-	size_t table = (ip >> 16) % NATIVE_REAL_TABLES;
+/* ---- doors ---- */
 
-	return (struct native_target *)(void *)(nc->mem +
-			table * NATIVE_TABLE_BYTES) + (ip & 0xffff);
+static uint64_t door_entry(uint64_t ip)
+{
+	return (ip >> 16) % NATIVE_REAL_TABLES * NATIVE_N_TARGETS + (ip & 0xffff);
 }
 
-/* An entry of another address is used again only if no other thread can be
- * reading it. */
-static void add_target(struct step_thread *t, uint64_t ip, uint32_t unit)
+/* The unit whose door is the first one there; 0: none. */
+static uint32_t first_door(const struct step_native *nc, uint64_t entry)
 {
-	struct step_native *nc = t->proc->native;
-	struct native_target *first = targets_at(nc, ip), *e = NULL;
-	bool alone = nc->n_taken <= 1;
-	unsigned i;
+	uint32_t id = step_hash_get(&nc->doors, entry);
 
-	for (i = 0; i < NATIVE_PROBES && !e; i++)
-		if (!first[i].code || first[i].key == -ip - 1 ||
-		    (!first[i].key && alone))
-			e = &first[i];
-	if (!e && !alone)
+	return nc->units[id].dead ? 0 : id;
+}
+
+static uint64_t door_code(const struct step_native *nc, uint32_t id)
+{
+	return id ? nc->units[id].door.code : nc->areas[0].miss;
+}
+
+/* The tables lead to it, or (0) to none. */
+static void set_first_door(struct step_native *nc, uint64_t entry, uint32_t id)
+{
+	int64_t *tables = (void *)nc->mem;
+
+	if (id && step_hash_put(&nc->doors, entry, id))
+		id = 0;
+	__atomic_store_n(&tables[entry],
+			 (int64_t)(door_code(nc, id) - nc->areas[0].miss),
+			 __ATOMIC_RELEASE);
+}
+
+/* Indirect branches find the unit. */
+static void add_door(struct step_native *nc, uint32_t id)
+{
+	struct native_unit *u = &nc->units[id];
+	struct native_area *a = &nc->areas[u->area];
+	uint64_t entry = door_entry(u->start);
+
+	if (u->door.code || a->size - a->used < NATIVE_MAX_CODE)
 		return;
-	if (!e)
-		e = &first[(nc->n_units + unit) % NATIVE_PROBES];
-	__atomic_store_n(&e->code, nc->units[unit].code, __ATOMIC_RELEASE);
-	__atomic_store_n(&e->key, -ip - 1, __ATOMIC_RELEASE);
+	u->next_door = first_door(nc, entry);
+	u->door = native_make_door(a, u->start, id, u->code,
+				   door_code(nc, u->next_door));
+	set_first_door(nc, entry, id);
 }
 
-static void drop_target(const struct step_native *nc, uint64_t ip)
+/* They do not any more. A unit that is in the way of another one is dead already. */
+static void drop_door(struct step_native *nc, uint32_t id)
 {
-	struct native_target *e = targets_at(nc, ip);
-	unsigned i;
+	struct native_unit *u = &nc->units[id], *p = NULL;
+	uint64_t entry = door_entry(u->start);
+	uint32_t at;
 
-	for (i = 0; i < NATIVE_PROBES; i++)
-		if (e[i].key == -ip - 1)
-			__atomic_store_n(&e[i].key, 0, __ATOMIC_RELEASE);
+	if (!u->door.code)
+		return;
+	for (at = first_door(nc, entry); at && at != id; at = p->next_door)
+		p = &nc->units[at];
+	if (!at)
+		return;
+	if (!p) {
+		set_first_door(nc, entry, u->next_door);
+		return;
+	}
+	p->next_door = u->next_door;
+	native_link_door(&nc->areas[p->area], &p->door,
+			 door_code(nc, u->next_door));
 }
 
 /* Where a unit may go on, with units that are made for it if there is room for
@@ -451,7 +480,7 @@ static void expand(struct step_thread *t, uint32_t id)
 				continue;
 			to = make_ready(t, in.ip + in.size, limit);
 			if (to)
-				add_target(t, in.ip + in.size, to);
+				add_door(nc, to);
 		}
 	}
 }
@@ -505,8 +534,8 @@ static void kill_unit(struct step_native *nc, struct native_unit *u)
 	struct native_exit *e;
 	uint32_t i, id = (uint32_t)(u - nc->units);
 
+	drop_door(nc, id);
 	u->dead = true;
-	drop_target(nc, u->start);
 	for (i = u->in; i; i = e->next_in) {
 		e = &nc->exits[i - 1];
 		if (e->to == id)
@@ -590,6 +619,7 @@ static bool claim_slot(struct step_thread *t)
 	s = slots_of(t);
 	memset(s, 0, sizeof(*s));
 	s->calls = nc->data_at + NATIVE_CALLS_AT;
+	s->miss = nc->areas[0].miss;
 	for (i = 0; i < NATIVE_N_TABLES; i++)
 		s->tables[i] = nc->data_at +
 			       i % NATIVE_REAL_TABLES * NATIVE_TABLE_BYTES;
@@ -694,6 +724,15 @@ static void restore_all(const struct step_thread *t, struct user_regs_struct *r)
 	r->rdx = s->rdx;
 }
 
+/* Where the record of a door goes on, whose place RDX has; the program's is back. */
+static uint64_t take_record(const struct step_thread *t, struct user_regs_struct *r)
+{
+	uint64_t record = r->rdx;
+
+	r->rdx = slots_of(t)->rdx;
+	return record;
+}
+
 /* The ring is full: the thread goes on with its other one, which has been read. */
 static void turn_ring(struct step_thread *t, struct user_regs_struct *r,
 		      uint64_t record)
@@ -761,17 +800,15 @@ static bool fault_comparing(struct step_thread *t, struct user_regs_struct *r,
 static bool try_out(struct step_thread *t, struct user_regs_struct *r, bool fault)
 {
 	struct step_native *nc = t->proc->native;
-	const struct native_area *a = lookup_at(nc, r->rip);
+	const struct native_area *a = area_trap(nc, r->rip);
 	const struct native_unit *u = unit_at(nc, r->rip);
 	const struct native_insn *in;
 	const struct native_exit *e;
 	unsigned i;
 
-	if (a && r->rip == a->lookup_full)
-		turn_ring(t, r, a->lookup_record);
-	/* or the address ~0, whose key is that of a free entry */
-	if (a && (r->rip == a->lookup_miss || (fault && r->rip > a->lookup_miss)) &&
-	    t->native.unit) {
+	if (a && r->rip == a->full)
+		turn_ring(t, r, take_record(t, r));
+	if (a && r->rip == a->miss && t->native.unit) {
 		restore_all(t, r);
 		step_native_report_all(t, &nc->units[t->native.unit]);
 		come_out(t, r, slots_of(t)->target);
@@ -960,7 +997,7 @@ static int go_on(struct step_thread *t, struct user_regs_struct *r, uint64_t ip,
 	if (from)
 		link_exit(t, at, id);
 	else
-		add_target(t, ip, id);
+		add_door(nc, id);
 	t->native.unit = id;
 	t->native.last = UINT32_MAX;
 	r->rip = nc->units[id].code;
@@ -1037,12 +1074,12 @@ static bool full_trap(struct step_thread *t, struct user_regs_struct *r)
 {
 	const struct step_native *nc = t->proc->native;
 	uint64_t pc = r->rip - 1, record = 0;
-	const struct native_area *a = lookup_at(nc, pc);
+	const struct native_area *a = area_trap(nc, pc);
 	const struct native_unit *u = unit_at(nc, pc);
 	const struct native_exit *e;
 
-	if (a && pc == a->lookup_full)
-		record = a->lookup_record;
+	if (a && pc == a->full)
+		record = take_record(t, r);
 	for (e = u ? nc->exits + u->first_exit : NULL;
 	     e && e < nc->exits + u->first_exit + u->n_exits; e++)
 		if (pc == e->full)
@@ -1061,9 +1098,9 @@ static bool own_trap(struct step_thread *t, struct user_regs_struct *r)
 	struct step_native *nc = t->proc->native;
 	uint64_t pc = r->rip - 1;
 	const struct native_unit *u = unit_at(nc, pc);
-	const struct native_area *a = lookup_at(nc, pc);
+	const struct native_area *a = area_trap(nc, pc);
 
-	if (a && pc == a->lookup_miss && t->native.unit) {
+	if (a && pc == a->miss && t->native.unit) {
 		count(t, STEP_N_INDIRECT);
 		restore_all(t, r);
 		step_native_report_all(t, &nc->units[t->native.unit]);

@@ -15,8 +15,8 @@
 #define NATIVE_HALF_BYTES ((size_t)NATIVE_RING + 4096)	/* a ring, its slots */
 #define NATIVE_SLOT_BYTES (2 * NATIVE_HALF_BYTES)	/* of a thread: one is
 						 * filled, one read */
-#define NATIVE_REAL_TABLES 64u	/* of those by address, some share one */
-#define NATIVE_TABLE_BYTES ((size_t)(NATIVE_N_TARGETS + 256) * sizeof(struct native_target))
+#define NATIVE_REAL_TABLES 128u	/* of those by address, some share one */
+#define NATIVE_TABLE_BYTES ((size_t)NATIVE_N_TARGETS * sizeof(int64_t))
 #define NATIVE_CALLS_AT (NATIVE_REAL_TABLES * NATIVE_TABLE_BYTES)
 #define NATIVE_SLOTS_AT (NATIVE_CALLS_AT + NATIVE_N_CALLS)
 #define NATIVE_DATA_BYTES (NATIVE_SLOTS_AT + NATIVE_N_SLOTS * NATIVE_SLOT_BYTES)
@@ -26,6 +26,8 @@ struct native_unit {
 	uint32_t first_insn, first_exit, first_block;
 	uint64_t low, high;	/* its instructions are in [low, high) */
 	uint32_t in;		/* exits that were linked to it: the first + 1 */
+	uint32_t next_door;	/* the unit of the door after its own; 0: none */
+	struct native_door door;	/* code 0: it has none */
 	uint16_t n_insns, n_exits, n_blocks;
 	uint8_t area;
 	bool dead;		/* its code is gone: nothing leads to it */
@@ -65,6 +67,8 @@ struct step_native {
 	uint32_t *order[NATIVE_N_AREAS];	/* units by address */
 	size_t n_order[NATIVE_N_AREAS], cap_order[NATIVE_N_AREAS];
 	struct step_hash by_ip;
+	struct step_hash doors;	/* by entry of the tables: the unit of the first door;
+				 * dead: there is no door any more */
 	struct native_page **pages;
 	size_t n_pages, cap_pages;
 	struct step_hash page_at;

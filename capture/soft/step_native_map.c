@@ -467,6 +467,7 @@ void step_native_close(struct step_process *proc)
 	free(nc->tips);
 	free(nc->blocks);
 	free(nc->by_ip.e);
+	free(nc->doors.e);
 	free(nc->page_at.e);
 	free(nc);
 }
