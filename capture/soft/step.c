@@ -280,6 +280,29 @@ bool step_mask_trap(pid_t tid, bool block)
 	return was;
 }
 
+/* It goes on, but not in the recording, which says so. */
+static void name_not_traced(struct step_thread *t, const char *why)
+{
+	char path[64], exe[PATH_MAX];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", t->tid);
+	n = readlink(path, exe, sizeof(exe) - 1);
+	exe[n > 0 ? n : 0] = '\0';
+	soft_not_traced(t->proc->step->s, (uint32_t)t->proc->pid, exe, why);
+}
+
+/*
+ * A process has one tracer. One that is about to ask to be traced by its parent, as what
+ * a debugger starts does, is the parent's; unless that is us.
+ */
+static bool asks_for_tracer(const struct step_thread *t)
+{
+	return t->regs.rax == SYS_ptrace && t->regs.rdi == PTRACE_TRACEME &&
+	       t->proc->pid != t->proc->step->main_pid &&
+	       !t->proc->step->p->target && t->proc->n_threads == 1;
+}
+
 /*
  * A step that ends while the program has SIGTRAP blocked makes the kernel
  * unblock it and reset the program's handler (force_sig). So a call that may
@@ -508,8 +531,15 @@ int step_resume(struct step_thread *t, int sig)
 	if (t->insn.cls == X86_PTWRITE && !t->in_syscall)
 		read_ptwrite(t);
 	if (t->insn.cls == X86_SYSCALL && t->insn.size && !t->in_syscall &&
-	    t->insn.ip == t->ip && !sig && sets_mask(t->regs.rax))
-		how = PTRACE_SYSCALL;
+	    t->insn.ip == t->ip && !sig) {
+		if (asks_for_tracer(t)) {
+			name_not_traced(t, "it is traced by the program that "
+					   "started it");
+			return step_let_go(t, 0);
+		}
+		if (sets_mask(t->regs.rax))
+			how = PTRACE_SYSCALL;
+	}
 	t->injected = t->injected || sig;
 	t->running = true;
 	if (ptrace(how, t->tid, NULL, (void *)(intptr_t)sig) &&
@@ -926,17 +956,12 @@ bool step_is_32bit(pid_t tid)
 static int release_32bit(struct step *st, struct step_thread *t)
 {
 	static const char why[] = "a 32-bit program";
-	char path[64], exe[PATH_MAX];
-	ssize_t n;
 
 	if (!soft_stats(st->s)->n_insns && !st->p->target)
 		return diag_set(st->diag, AUX_E_TARGET, AUX_NO_OFFSET,
 				"%s: cannot be traced: %s", st->p->argv[0],
 				why);
-	snprintf(path, sizeof(path), "/proc/%d/exe", t->tid);
-	n = readlink(path, exe, sizeof(exe) - 1);
-	exe[n > 0 ? n : 0] = '\0';
-	soft_not_traced(st->s, (uint32_t)t->proc->pid, exe, why);
+	name_not_traced(t, why);
 	ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
 	retire(t);
 	step_thread_drop(st, t);
