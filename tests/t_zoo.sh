@@ -137,7 +137,7 @@ case_zoo() {
 		same=words zoo "openssl speed" openssl speed -seconds 1 -bytes 64 -evp md5
 		same=lines ;;
 	node) zoo "$1" node -e 'const m = new Map(); let s = 0;
-		for (let i = 0; i < '"$(few 3000000 100000)"'; i++) m.set(i % 977, (m.get(i % 977) || 0) + i * 3 % 101);
+		for (let i = 0; i < '"$(few 3000000 20000)"'; i++) m.set(i % 977, (m.get(i % 977) || 0) + i * 3 % 101);
 		for (const v of m.values()) s += v;
 		try { null.x } catch (e) { s += e.message.length }
 		setTimeout(() => console.log(s, /a+b/.test("x".repeat(99) + "aab")), 5)' ;;
