@@ -11,8 +11,7 @@
  *
  * Calls that libraries make count, too: what they cannot do is for the program to
  * notice. Those of capstone, libdw and jansson do not: they use memory that they did not
- * get. FAULT_SKIP="FROM-TO ...", in hex and from the begin of the program: where they
- * are in it, linked from archives.
+ * get.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,13 +31,7 @@
 
 enum kind { NONE, ALLOC, WRITE, MAP, RENAME };
 
-#define MAX_SKIP 8
-
 static enum kind kind;
-static struct {
-	uintptr_t from, to;
-} skip[MAX_SKIP];
-static unsigned n_skip;
 static unsigned long fail_at;
 static atomic_ulong n_calls;
 
@@ -49,28 +42,12 @@ extern void *__libc_memalign(size_t align, size_t n);
 
 static int (*program)(int argc, char **argv, char **env);
 
-/* Of archives in the program; main is in it. */
-static void read_skip(const char *text)
-{
-	Dl_info info;
-	unsigned long from, to;
-	int n;
-
-	if (!text || !dladdr((void *)(uintptr_t)program, &info))
-		return;
-	for (; n_skip < MAX_SKIP && sscanf(text, "%lx-%lx %n", &from, &to, &n) == 2; text += n) {
-		skip[n_skip].from = (uintptr_t)info.dli_fbase + from;
-		skip[n_skip++].to = (uintptr_t)info.dli_fbase + to;
-	}
-}
-
 /* What libraries do before main is theirs. */
 static int start(int argc, char **argv, char **env)
 {
 	static const char *const names[] = { "", "alloc", "write", "map", "rename" };
 	const char *at = getenv("FAULT_AT"), *name = getenv("FAULT_KIND");
 
-	read_skip(getenv("FAULT_SKIP"));
 	fail_at = at ? strtoul(at, NULL, 10) : 0;
 	for (unsigned i = 1; name && i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(name, names[i]))
@@ -116,22 +93,15 @@ static void show_callers(void)
 	kind = was;
 }
 
-static int is_skipped(const void *caller)
-{
-	uintptr_t at = (uintptr_t)caller;
-	Dl_info info;
-
-	for (unsigned i = 0; i < n_skip; i++)
-		if (at >= skip[i].from && at < skip[i].to)
-			return 1;
-	return dladdr(caller, &info) && info.dli_fname &&
-	       (strstr(info.dli_fname, "capstone") || strstr(info.dli_fname, "libdw") ||
-		strstr(info.dli_fname, "jansson"));
-}
-
 static int fails_for(enum kind k, const void *caller)
 {
-	if (k != kind || (k == ALLOC && is_skipped(caller)))
+	Dl_info info;
+
+	if (k != kind)
+		return 0;
+	if (k == ALLOC && dladdr(caller, &info) && info.dli_fname &&
+	    (strstr(info.dli_fname, "capstone") || strstr(info.dli_fname, "libdw") ||
+	     strstr(info.dli_fname, "jansson")))
 		return 0;
 	if (atomic_fetch_add(&n_calls, 1) + 1 != fail_at)
 		return 0;

@@ -30,31 +30,9 @@ def comparable(text):
     return re.sub(rb'\d+ MB free', b'N MB free', text)
 
 
-def symbols(*args):
-    said = subprocess.run(['nm', '--defined-only', *args], check=False, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    return [line.split() for line in said.splitlines()]
-
-
-def linked_in(program):
-    """FAULT_SKIP of a program: where the functions of archives are in it."""
-    place = {f[3]: (int(f[0], 16), int(f[1], 16)) for f in symbols('-S', program)
-             if len(f) == 4 and f[2] in 'TW'}
-    ranges = []
-    for lib in 'dw', 'capstone', 'jansson':
-        archive = subprocess.run(['gcc', f'-print-file-name=lib{lib}.a'], check=False, text=True,
-                                 stdout=subprocess.PIPE).stdout.strip()
-        found = [place[f[2]] for f in symbols(archive)
-                 if len(f) == 3 and f[1] == 'T' and f[2] in place]
-        if found:
-            ranges.append(f'{min(found)[0]:x}-{max(sum(f) for f in found):x}')
-    return ' '.join(ranges)
-
-
 class Runner:
     def __init__(self, lib, scratch):
         self.lib, self.scratch, self.before = lib, scratch, BEFORE
-        self.skips = {}
 
     def run(self, line, kind, at):
         """(status, stdout, stderr, output file or directory, calls)"""
@@ -72,10 +50,7 @@ class Runner:
         line, _, says = line.partition(' ;; ')
         shutil.rmtree(directory, ignore_errors=True)
         words = [w.replace('{o}', out).replace('{d}', directory) for w in shlex.split(line)]
-        if words[0] not in self.skips:
-            self.skips[words[0]] = linked_in(words[0])
         env = dict(os.environ, LD_PRELOAD=self.lib, FAULT_KIND=kind, FAULT_AT=str(at),
-                   FAULT_SKIP=self.skips[words[0]],
                    FAULT_COUNT=count)
         try:
             p = subprocess.run(words, env=env, stdin=subprocess.DEVNULL, timeout=300,
