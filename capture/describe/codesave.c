@@ -80,6 +80,31 @@ static int put(struct scan *l, uint64_t addr, uint64_t len, uint64_t time_ns,
 	return writer_code(l->w, &e, bytes);
 }
 
+/* Nothing runs there: a process that ends before the next scan may have written code over
+ * it and run that, which only a gap tells. */
+static bool is_empty(const uint8_t *group)
+{
+	return (!*group || *group == 0xcc) && is_uniform(group, GROUP);
+}
+
+/* Saves what is not empty of a page. */
+static int put_code(struct scan *l, uint64_t addr, uint64_t time_ns,
+		    const uint8_t *page)
+{
+	unsigned at, from = 0;
+	int ret = 0;
+
+	for (at = 0; at <= CODE_PAGE && !ret; at += GROUP) {
+		if (at < CODE_PAGE && !is_empty(page + at))
+			continue;
+		if (at > from)
+			ret = put(l, addr + from, at - from, time_ns, l->r->kind,
+				  page + from);
+		from = at + GROUP;
+	}
+	return ret;
+}
+
 /* Marks the groups where code was replaced; *any becomes true if there are
  * any. */
 static int put_unknown(struct scan *l, uint64_t addr, const uint8_t *old,
@@ -128,11 +153,11 @@ static int save_page(struct scan *l, uint64_t i, const uint8_t *new)
 		return 0;
 	}
 	l->changed = true;
-	ret = put(l, addr, CODE_PAGE, l->r->seen_ns, l->r->kind, new);
+	ret = put_code(l, addr, l->r->seen_ns, new);
 	if (!ret && c)
 		ret = put_unknown(l, addr, c->bytes, new, &replaced);
 	if (!ret && replaced)
-		ret = put(l, addr, CODE_PAGE, read_by(l), l->r->kind, new);
+		ret = put_code(l, addr, read_by(l), new);
 	if (c && c->n_refs > 1) {
 		c->n_refs--;
 		c = l->r->pages[i] = NULL;

@@ -326,6 +326,33 @@ static void test_change(void)
 	ok(n_codes == 6, "each change once: %zu records of 6", n_codes);
 }
 
+/* What a program writes and runs after the last look is not known: not the zeros that
+ * stood there. */
+static void test_ended(void)
+{
+	const struct codesave_config config = { .self = (uint32_t)getpid() };
+	uint32_t pid;
+
+	begin(&config);
+	start_child();
+	pid = (uint32_t)child;
+	note_map(pid, (uint64_t)(uintptr_t)memory, N_PAGES * PAGE, "//anon",
+		 now_ns());
+	order(0, 64, 0x10, 1);
+	order(96, 32, 0xcc, 0);
+	order(128, 16, 0x30, 1);
+	codesave_scan(cs);
+	order(64, 64, 0x50, 1);
+	end_child();
+	end(NULL, 0);
+	ok(byte_at(pid, memory + 63, UINT64_MAX) == 0x4f &&
+	   byte_at(pid, memory + 128, UINT64_MAX) == 0x30,
+	   "a program ended: what the last look found is known");
+	ok(byte_at(pid, memory + 64, UINT64_MAX) == -1 &&
+	   byte_at(pid, memory + 127, UINT64_MAX) == -1,
+	   "and what it may have written over nothing is not");
+}
+
 static void test_tasks(void)
 {
 	const struct codesave_config config = { 0 };
@@ -591,6 +618,7 @@ int main(void)
 	if (now_ns()) {
 		test_clock();
 		test_change();
+		test_ended();
 		test_tasks();
 		test_fork();
 		test_limit();
