@@ -253,6 +253,21 @@ static void parse_address(struct etm *d, enum etm_class class, uint8_t header)
 	apply_address(d, ip);
 }
 
+/* A P0 element begins. False: it has no effect, or stands where the address of the one
+ * before has to come first. */
+static bool begin_element(struct etm *d)
+{
+	if (d->sync.emitting)
+		etm_emit_at_packet(d);
+	if (d->sync.state != ETM_DECODE)
+		return false;
+	etm_commit(d);
+	if (!d->exc.pending && !d->wait.pending)
+		return true;
+	etm_fail(d, AUX_GAP_DESYNC);
+	return false;
+}
+
 static void parse_source(struct etm *d, enum etm_class class, uint8_t header)
 {
 	unsigned is = header == 0xb5 || header == 0xb7 || header == 0xb9;
@@ -260,16 +275,8 @@ static void parse_source(struct etm *d, enum etm_class class, uint8_t header)
 
 	if (!read_address(d, class, header, is, &ip, &is))
 		return;
-	if (d->sync.emitting)
-		etm_emit_at_packet(d);
-	if (d->sync.state != ETM_DECODE)
-		return;
-	etm_commit(d);
-	if (d->exc.pending || d->wait.pending) {
-		etm_fail(d, AUX_GAP_DESYNC);
-	} else {
+	if (begin_element(d))
 		etm_apply_source(d, ip);
-	}
 }
 
 /* Types 0 to 2, 5, 6, 10 and 11 have an address; all but 15 the number of
@@ -287,14 +294,9 @@ static void parse_q(struct etm *d, uint8_t header)
 		q.n = etm_read_uleb(d, 5);
 	if (d->in.truncated)
 		return;
-	if (d->sync.emitting)
-		etm_emit_at_packet(d);
-	if (d->sync.state != ETM_DECODE)
+	if (!begin_element(d))
 		return;
-	etm_commit(d);
-	if (d->exc.pending || d->wait.pending)
-		etm_fail(d, AUX_GAP_DESYNC);
-	else if (q.pending)
+	if (q.pending)
 		d->wait = q;
 	else
 		etm_apply_q(d, &q, to);
