@@ -48,7 +48,8 @@ static int find_file(const char *name, char *path, size_t len,
 	}
 	return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
 			"%s is a part of this program, and neither in %s nor "
-			"in %s%s", name, dir, dir, places[1]);
+			"in %s%s: copy it to one of them, too, or `make install`",
+			name, dir, dir, places[1]);
 }
 
 static int load(struct reference *r, struct aux_diag *diag)
