@@ -62,8 +62,7 @@ static int set_at_exit(const struct option_row *row, void *config,
 			     option_label(row, &label), arg);
 }
 
-/* Nothing, or "fp", which is what the kernel does. Who gives a word writes the long
- * form. */
+/* Nothing, or "fp", which is what the kernel does. Only the long form takes a value. */
 static int set_callgraph(const struct option_row *row, void *config,
 			 const char *arg, struct aux_diag *diag)
 {

@@ -370,8 +370,8 @@ static int settle(struct calltree *t, struct calltree_thread *ct, bool keep)
 }
 
 /*
- * The commonest case of add_up, without its many words: the thread ran all the time
- * since the last event, in a node that is not folded. False: it is another one.
+ * The commonest case of add_up, which copies none of the other counters: the thread ran
+ * all the time since the last event, in a node that is not folded. False: it is not so.
  */
 static inline bool add_self(struct calltree *t, struct calltree_thread *ct,
 			    const struct call_count *now)

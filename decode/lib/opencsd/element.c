@@ -439,7 +439,7 @@ static void push_q_adrift(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	d->missing.adrift = false;
 }
 
-/* A range of a Q packet, or that there is none. */
+/* The range of a Q packet, or a GAP where the library has none. */
 static void push_q(struct opencsd *d, const ocsd_generic_trace_elem *e)
 {
 	struct opencsd_q q = d->untraced;
