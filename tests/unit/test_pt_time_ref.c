@@ -7,6 +7,7 @@
  */
 #include <aux/reader.h>
 #include <intel-pt.h>
+#include <unistd.h>
 
 #include "decode/lib/trace/trace.h"
 #include "tests/unit/ptclock.h"
@@ -307,7 +308,9 @@ int main(void)
 		return plan_done();
 	for (size_t i = 0; i < sizeof(core_cases) / sizeof(core_cases[0]); i++)
 		check_libipt(&l, &p, &core_cases[i]);
-	if (corpus && *corpus) {
+	if (!corpus || !*corpus)
+		corpus = "../shared/corpus";
+	if (!access(corpus, R_OK)) {
 		check_recorded(&l, &p, corpus,
 			       "wrapped/dynamorio-hello.perf.data", 10);
 		check_recorded(&l, &p, corpus, "quipper/src/quipper/testdata/"
