@@ -12,10 +12,9 @@
  * copied exactly are not: the unit ends before them, at a trap.
  *
  * Records. One word for each exit that is taken, in the ring of the thread: the
- * number of the exit, or for an indirect branch (all of them are at the end of
- * their unit) NATIVE_ENTERED and the number of the unit that it went to. A
- * conditional branch that falls through costs nothing. So the words, and the
- * unit that was entered first, are the whole flow.
+ * number of the exit. A conditional branch that goes where the copy goes on costs
+ * nothing. Where an indirect branch went is where the unit of the next record begins. So
+ * the words are the whole flow, whichever of several copies of the same code ran.
  *
  * Indirect branches. The tables say which door comes first for an address: the offset of
  * its code from a miss. Doors of several units that share an entry lead from one to the
@@ -44,7 +43,6 @@
 #include <stdint.h>
 
 #define NATIVE_RING (256 << 10)		/* bytes, below the slots */
-#define NATIVE_ENTERED 0x80000000u
 #define NATIVE_MAX_ID 0x7ffffff0u
 #define NATIVE_N_CALLS 65536u	/* by the low 16 bits of the number; 0: traps */
 #define NATIVE_N_TARGETS 65536u	/* of a table, by the low 16 bits of an address */
@@ -69,7 +67,7 @@ struct native_slots {
 enum native_exit_kind {
 	NATIVE_DIRECT,		/* jump, call, condition or the unit's size */
 	NATIVE_SYSCALL,		/* SYSCALL runs, then it goes on at target */
-	NATIVE_INDIRECT,	/* leaves no record of its own */
+	NATIVE_INDIRECT,	/* goes on where the slots' target says */
 	NATIVE_TRAP,		/* the instruction at target is not copied */
 	NATIVE_CHANGED,		/* code from target on is not what was copied */
 };
@@ -85,8 +83,8 @@ struct native_exit {
 	uint64_t compare, compared;	/* whose comparison is there */
 	uint64_t after;		/* the instruction after SYSCALL */
 	uint32_t unit, to;	/* numbers; to 0: nothing linked */
-	uint32_t was;		/* the caller's: to, before it was unlinked; */
-	uint32_t next_in;	/* the next of those linked to the same unit, + 1 */
+	uint32_t next_in;	/* the caller's: the next of those linked to the same
+				 * unit, + 1 */
 	uint16_t n_insns;	/* of the unit, when it leaves here */
 	uint16_t n_blocks;	/* the caller's */
 	uint8_t kind;
@@ -100,13 +98,13 @@ struct native_insn {
 	uint8_t far;		/* register in slots.far during the copy */
 };
 
-/* A place for copies, and two INT3 at its start, where indirect branches end up: no door
- * is for their target; the ring is full (to go on where RDX says when it is not). */
+/* A place for copies, and an INT3 at its start, where indirect branches end up that have
+ * no door. */
 struct native_area {
 	uint64_t at;		/* in the program */
 	uint8_t *mem;		/* here */
 	size_t size, used;
-	uint64_t miss, full;
+	uint64_t miss;
 };
 
 /* Where an indirect branch comes into a unit: compares the target with its start. */
@@ -139,8 +137,8 @@ struct native_source {
 void native_area_init(struct native_area *a);
 /* A door to the unit at code, whose copy is in a, for targets that are ip; a has
  * NATIVE_MAX_CODE bytes of room. next: the address of another door, or of miss. */
-struct native_door native_make_door(struct native_area *a, uint64_t ip, uint32_t unit,
-				    uint64_t code, uint64_t next);
+struct native_door native_make_door(struct native_area *a, uint64_t ip, uint64_t code,
+				    uint64_t next);
 /* From now on what is not for this door goes to next. a: where it is. */
 void native_link_door(struct native_area *a, const struct native_door *d, uint64_t next);
 /* Copies the code at ip to the end of a, which has NATIVE_MAX_CODE bytes of

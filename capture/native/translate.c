@@ -283,8 +283,9 @@ static void put_plain(struct gen *g, const struct shape *s,
 
 /* ---- the ways out ---- */
 
-/* Leaves the record of an exit; the program's RCX is in its slot. */
-static uint8_t *put_record(struct gen *g, uint32_t id, struct native_exit *e)
+/* Leaves the record of an exit; RCX, which is in this slot, is as before. */
+static uint8_t *put_record(struct gen *g, uint32_t id, struct native_exit *e,
+			   uint32_t rcx)
 {
 	uint8_t *full;
 
@@ -296,7 +297,7 @@ static uint8_t *put_record(struct gen *g, uint32_t id, struct native_exit *e)
 	put32(g, id);
 	PUT(g, 0x48, 0x8d, 0x49, 4);	/* lea 4(%rcx), %rcx */
 	save(g, RCX, SLOT(cur));
-	load(g, RCX, SLOT(rcx));
+	load(g, RCX, rcx);
 	return full;
 }
 
@@ -325,7 +326,7 @@ static void put_direct(struct gen *g, const struct native_source *src,
 	uint8_t *full;
 
 	save(g, RCX, SLOT(rcx));
-	full = put_record(g, id, e);
+	full = put_record(g, id, e, SLOT(rcx));
 	put_link(g, src, e);
 	land8(g, full);
 	e->full = here(g);
@@ -347,7 +348,7 @@ static void put_syscall(struct gen *g, const struct native_source *src,
 	load(g, RDX, SLOT(rdx));
 	PUT(g, 0xe3, 0);
 	trap = g->p - 1;
-	full = put_record(g, id, e);
+	full = put_record(g, id, e, SLOT(rcx));
 	PUT(g, 0x0f, 0x05);
 	e->after = here(g);
 	move_address(g, RCX, e->target);
@@ -398,7 +399,6 @@ static void put_operand(struct gen *g, const struct shape *s, uint64_t ip)
  * can predict. */
 static void put_lookup(struct gen *g)
 {
-	save(g, RCX, SLOT(target));
 	PUT(g, 0x0f, 0xb7, 0xc1);		/* movzwl %cx, %eax */
 	PUT(g, 0x65, 0x0f, 0xb6, 0x14, 0x25);	/* movzbl %gs:target + 2, %edx */
 	put32(g, SLOT(target) + 2);
@@ -412,10 +412,12 @@ static void put_lookup(struct gen *g)
 
 /* From the first save on the program's RAX, RCX and RDX are in their slots; nothing else
  * has changed. */
-static void put_indirect(struct gen *g, const struct shape *s, uint64_t ip)
+static void put_indirect(struct gen *g, const struct shape *s, uint64_t ip, uint32_t id,
+			 struct native_exit *e)
 {
 	uint32_t drop = 8;
 	uint16_t more = 0;
+	uint8_t *full;
 
 	save(g, RAX, SLOT(rax));
 	save(g, RCX, SLOT(rcx));
@@ -432,7 +434,12 @@ static void put_indirect(struct gen *g, const struct shape *s, uint64_t ip)
 		if (s->cls == X86_IND_CALL)
 			put_push(g, ip + s->size);
 	}
+	save(g, RCX, SLOT(target));
+	full = put_record(g, id, e, SLOT(target));
 	put_lookup(g);
+	land8(g, full);
+	e->full = here(g);
+	PUT(g, 0xcc);
 }
 
 /* The bytes of a condition, or of its opposite, without the displacement; the place of
@@ -560,8 +567,8 @@ static uint64_t copy_branch(struct unit *u, const struct shape *s,
 		put_syscall(&u->g, u->src, last_exit_id(u), e);
 		return 0;
 	default:
-		new_exit(u, NATIVE_INDIRECT, 0);
-		put_indirect(&u->g, s, in->ip);
+		e = new_exit(u, NATIVE_INDIRECT, 0);
+		put_indirect(&u->g, s, in->ip, last_exit_id(u), e);
 		return 0;
 	}
 }
@@ -803,30 +810,18 @@ void native_area_init(struct native_area *a)
 
 	a->miss = here(&g);
 	PUT(&g, 0xcc);
-	a->full = here(&g);
-	PUT(&g, 0xcc);
 	a->used = (size_t)(g.p - a->mem);
-}
-
-/* A record that cannot be left yet: RDX says where to go on with it. */
-static void put_full(struct gen *g, uint64_t record)
-{
-	PUT(g, 0x48, 0x8d, 0x15);	/* lea record(%rip), %rdx */
-	put32(g, (uint32_t)(record - (here(g) + 4)));
-	PUT(g, 0xe9);
-	put32(g, (uint32_t)(g->area->full - (here(g) + 4)));
 }
 
 /* RCX: where the program goes, which is in its slot, too; RAX and RDX are free. The sum
  * of an address and its negative is zero: lea adds without flags, and jrcxz tests
  * without. */
-struct native_door native_make_door(struct native_area *a, uint64_t ip, uint32_t unit,
-				    uint64_t code, uint64_t next)
+struct native_door native_make_door(struct native_area *a, uint64_t ip, uint64_t code,
+				    uint64_t next)
 {
 	struct gen g = { .area = a, .p = a->mem + a->used };
-	struct native_exit record;
 	struct native_door d;
-	uint8_t *found, *full;
+	uint8_t *found;
 
 	align(&g, 16, 0);
 	d.code = here(&g);
@@ -842,11 +837,9 @@ struct native_door native_make_door(struct native_area *a, uint64_t ip, uint32_t
 	land8(&g, found);
 	load(&g, RAX, SLOT(rax));
 	load(&g, RDX, SLOT(rdx));
-	full = put_record(&g, NATIVE_ENTERED | unit, &record);
+	load(&g, RCX, SLOT(rcx));
 	PUT(&g, 0xe9);
 	put32(&g, (uint32_t)(code - (here(&g) + 4)));
-	land8(&g, full);
-	put_full(&g, record.record);
 	a->used = (size_t)(g.p - a->mem);
 	return d;
 }

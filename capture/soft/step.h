@@ -95,9 +95,9 @@ struct step_operand {
 /* A thread in the code cache of its process. */
 struct step_native_thread {
 	uint32_t slot;		/* its slots and ring, + 1; 0: none yet */
-	uint32_t unit;		/* where it is; 0: on its way to target */
 	uint32_t last;		/* exit of its latest record, if not ~0 */
-	uint64_t target;
+	uint64_t target;	/* where the unit begins that it is in, or goes to; */
+	bool tip;		/* not known: its latest record is of an indirect branch */
 	uint64_t step_ip;	/* is stepped, not run from the cache */
 	uint64_t gs;		/* the program's base of GS */
 	uint64_t back_ns;	/* when it went there from the kernel; 0: no */

@@ -35,7 +35,8 @@
 #define CALL_RSEQ 334
 #define ALIGN_FLAG 0x40000u	/* of EFLAGS: copied code is read where it is */
 #define AHEAD 32	/* units made at once, before they are reached */
-#define RECORD_AT 20	/* bytes from where an exit begins to its record */
+#define RECORD_AT 20	/* bytes from where an exit begins to its record, */
+#define RECORD_BYTES 20	/* and from there until it counts */
 
 static struct native_slots *slots_of(const struct step_thread *t)
 {
@@ -216,25 +217,17 @@ static int append(void *array, size_t *n, size_t *cap, size_t size,
 static int make_paths(struct step_native *nc, const struct native_unit *u)
 {
 	const struct native_exit *e = nc->exits + u->first_exit;
-	struct native_hop hop = { .unit = (uint32_t)nc->n_units };
-	struct soft_path none = { .by_blocks = true }, path = none;
-	uint32_t tip;
+	struct soft_path none = { .by_blocks = true }, path;
 	unsigned i;
 
 	for (i = 0; i < u->n_exits; i++, e++) {
 		path = e->n_blocks ? soft_path_of(nc->blocks, u->first_block,
 						  e->n_blocks, e->target) : none;
-		if (path.enters_kernel)
-			hop.unit |= NATIVE_HOP_CALL;
-		if (append(&nc->hops, &nc->n_hops, &nc->cap_hops, sizeof(hop),
-			   &hop, 1) ||
-		    append(&nc->paths, &nc->n_paths, &nc->cap_paths,
+		if (append(&nc->paths, &nc->n_paths, &nc->cap_paths,
 			   sizeof(path), &path, 1))
 			return -1;
 	}
-	tip = path.by_tip ? (uint32_t)nc->n_paths - 1 : 0;
-	return append(&nc->tips, &nc->n_tips, &nc->cap_tips, sizeof(tip), &tip,
-		      1);
+	return 0;
 }
 
 static int register_copy(struct step_native *nc, unsigned area, uint64_t ip)
@@ -324,48 +317,32 @@ static const struct native_unit *unit_at(const struct step_native *nc, uint64_t 
 	return NULL;
 }
 
-/* The area of whose two INT3 for indirect branches one has this address. */
-static const struct native_area *area_trap(const struct step_native *nc, uint64_t pc)
+/* Where indirect branches end up that have no door. */
+static bool is_miss(const struct step_native *nc, uint64_t pc)
 {
 	unsigned a;
 
 	for (a = 0; a < NATIVE_N_AREAS; a++)
-		if (pc == nc->areas[a].miss || pc == nc->areas[a].full)
-			return &nc->areas[a];
-	return NULL;
+		if (pc == nc->areas[a].miss)
+			return true;
+	return false;
 }
 
 static void unlink_exit(struct step_native *nc, struct native_exit *e)
 {
-	e->was = e->to;
 	e->to = 0;
 	native_link(&nc->areas[nc->units[e->unit].area], e, 0);
 }
 
-/*
- * Links an exit. One that was unlinked while others ran may be in records that
- * are not read yet: those are of the old link. A thread whose latest record it
- * is may be on its way by either: then it stays unlinked for now. Several threads may
- * stop where it leads to nothing before the first of them is let on: it is in the list
- * of its unit once.
- */
-static void link_exit(struct step_thread *t, size_t id, uint32_t to)
+/* Several threads may stop where an exit leads to nothing before the first of them is let
+ * on: it is in the list of its unit once. */
+static void link_exit(struct step_native *nc, size_t id, uint32_t to)
 {
-	struct step_native *nc = t->proc->native;
 	struct native_exit *e = &nc->exits[id];
-	struct step_thread *o;
 
 	if (e->to == to)
 		return;
-	for (o = e->was ? t->proc->step->threads : NULL; o; o = o->next) {
-		if (!o->native.inside || o == t || o->proc->native != nc)
-			continue;
-		step_native_drain(o);
-		if (o->native.last == id)
-			return;
-	}
-	e->was = 0;
-	e->to = nc->hops[id].to = to;
+	e->to = to;
 	e->next_in = nc->units[to].in;
 	nc->units[to].in = (uint32_t)id + 1;
 	native_link(&nc->areas[nc->units[e->unit].area], e,
@@ -414,7 +391,7 @@ static void add_door(struct step_native *nc, uint32_t id)
 	if (u->door.code || a->size - a->used < NATIVE_MAX_CODE)
 		return;
 	u->next_door = first_door(nc, entry);
-	u->door = native_make_door(a, u->start, id, u->code,
+	u->door = native_make_door(a, u->start, u->code,
 				   door_code(nc, u->next_door));
 	set_first_door(nc, entry, id);
 }
@@ -471,7 +448,7 @@ static void expand(struct step_thread *t, uint32_t id)
 				continue;
 			to = make_ready(t, e.target, limit);
 			if (to)
-				link_exit(t, i, to);
+				link_exit(nc, i, to);
 		}
 		for (i = u.first_insn; i < u.first_insn + u.n_insns; i++) {
 			struct native_insn in = nc->insns[i];
@@ -653,8 +630,7 @@ static void come_out(struct step_thread *t, struct user_regs_struct *r,
 	r->rip = ip;
 	r->gs_base = t->native.gs;
 	ptrace(PTRACE_SETREGS, t->tid, NULL, r);
-	t->native.inside = false;
-	t->native.unit = 0;
+	t->native.inside = t->native.tip = false;
 	t->ip = ip;
 	t->insn.size = 0;
 	if (!t->block_n)
@@ -681,7 +657,8 @@ bool step_native_enter(struct step_thread *t)
 		return false;
 	step_flush_thread(t);
 	n->inside = true;
-	n->unit = id;
+	n->target = t->ip;
+	n->tip = false;
 	n->last = UINT32_MAX;
 	n->gs = r.gs_base;
 	n->step_ip = 0;
@@ -722,15 +699,6 @@ static void restore_all(const struct step_thread *t, struct user_regs_struct *r)
 	r->rax = s->rax;
 	r->rcx = s->rcx;
 	r->rdx = s->rdx;
-}
-
-/* Where the record of a door goes on, whose place RDX has; the program's is back. */
-static uint64_t take_record(const struct step_thread *t, struct user_regs_struct *r)
-{
-	uint64_t record = r->rdx;
-
-	r->rdx = slots_of(t)->rdx;
-	return record;
 }
 
 /* The ring is full: the thread goes on with its other one, which has been read. */
@@ -800,17 +768,13 @@ static bool fault_comparing(struct step_thread *t, struct user_regs_struct *r,
 static bool try_out(struct step_thread *t, struct user_regs_struct *r, bool fault)
 {
 	struct step_native *nc = t->proc->native;
-	const struct native_area *a = area_trap(nc, r->rip);
 	const struct native_unit *u = unit_at(nc, r->rip);
 	const struct native_insn *in;
 	const struct native_exit *e;
 	unsigned i;
 
-	if (a && r->rip == a->full)
-		turn_ring(t, r, take_record(t, r));
-	if (a && r->rip == a->miss && t->native.unit) {
+	if (is_miss(nc, r->rip)) {
 		restore_all(t, r);
-		step_native_report_all(t, &nc->units[t->native.unit]);
 		come_out(t, r, slots_of(t)->target);
 		return true;
 	}
@@ -883,10 +847,17 @@ static unsigned done_at(const struct step_native *nc, const struct native_unit *
 
 	for (i = 0; i < u->n_exits; i++, e++)
 		if (e->record && pc + RECORD_AT >= e->record && pc <= e->full)
-			return e->n_insns - 1u;
+			return pc - e->record < RECORD_BYTES || pc <= e->record ?
+				       e->n_insns - 1u : 0;
 	for (i = 0; i < u->n_insns && in[i].at <= pc; i++)
 		k = i;
 	return k;
+}
+
+/* Where the unit begins that it is in, or goes to. */
+static uint64_t unit_start(const struct step_thread *t)
+{
+	return t->native.tip ? slots_of(t)->target : t->native.target;
 }
 
 /* The last stop of a thread that ends: it cannot be brought to the next
@@ -895,17 +866,14 @@ static void last_stop(struct step_thread *t, const struct user_regs_struct *r)
 {
 	struct step_native *nc = t->proc->native;
 	const struct native_unit *u = unit_at(nc, r->rip);
-	uint64_t ip = t->native.target;
-	unsigned k;
+	uint64_t ip = unit_start(t);
+	unsigned k = u && u->start == ip ? done_at(nc, u, r->rip) : 0;
 
-	if (t->native.unit) {
-		ip = nc->units[t->native.unit].start;
-		k = u == &nc->units[t->native.unit] ? done_at(nc, u, r->rip) : 0;
-		step_native_report_prefix(t, &nc->units[t->native.unit], k);
-		if (k)
-			ip = nc->insns[u->first_insn + k].ip;
+	if (k) {
+		step_native_report_prefix(t, u, k);
+		ip = nc->insns[u->first_insn + k].ip;
 	}
-	t->native.inside = false;
+	t->native.inside = t->native.tip = false;
 	t->ip = ip;
 	t->insn.size = 0;
 }
@@ -913,11 +881,9 @@ static void last_stop(struct step_thread *t, const struct user_regs_struct *r)
 /* What it ran after its last record is not known. */
 void step_native_gone(struct step_thread *t)
 {
-	struct step_native_thread *n = &t->native;
-
 	step_native_drain(t);
-	t->ip = n->unit ? t->proc->native->units[n->unit].start : n->target;
-	n->inside = false;
+	t->ip = unit_start(t);
+	t->native.inside = t->native.tip = false;
 	t->insn.size = 0;
 }
 
@@ -995,10 +961,11 @@ static int go_on(struct step_thread *t, struct user_regs_struct *r, uint64_t ip,
 		return step_resume(t, 0);
 	}
 	if (from)
-		link_exit(t, at, id);
+		link_exit(nc, at, id);
 	else
 		add_door(nc, id);
-	t->native.unit = id;
+	t->native.target = ip;
+	t->native.tip = false;
 	t->native.last = UINT32_MAX;
 	r->rip = nc->units[id].code;
 	return run_on(t, r);
@@ -1074,12 +1041,9 @@ static bool full_trap(struct step_thread *t, struct user_regs_struct *r)
 {
 	const struct step_native *nc = t->proc->native;
 	uint64_t pc = r->rip - 1, record = 0;
-	const struct native_area *a = area_trap(nc, pc);
 	const struct native_unit *u = unit_at(nc, pc);
 	const struct native_exit *e;
 
-	if (a && pc == a->full)
-		record = take_record(t, r);
 	for (e = u ? nc->exits + u->first_exit : NULL;
 	     e && e < nc->exits + u->first_exit + u->n_exits; e++)
 		if (pc == e->full)
@@ -1098,13 +1062,10 @@ static bool own_trap(struct step_thread *t, struct user_regs_struct *r)
 	struct step_native *nc = t->proc->native;
 	uint64_t pc = r->rip - 1;
 	const struct native_unit *u = unit_at(nc, pc);
-	const struct native_area *a = area_trap(nc, pc);
 
-	if (a && pc == a->miss && t->native.unit) {
+	if (is_miss(nc, pc)) {
 		count(t, STEP_N_INDIRECT);
 		restore_all(t, r);
-		step_native_report_all(t, &nc->units[t->native.unit]);
-		t->native.unit = 0;
 		go_on(t, r, slots_of(t)->target, NULL);
 		return true;
 	}
@@ -1131,7 +1092,8 @@ static void restart_call(struct step_thread *t, struct user_regs_struct *r)
 		id = find_unit(t, nc->insns[u->first_insn + e->n_insns - 1u].ip);
 		if (!id)
 			return;
-		t->native.unit = id;
+		t->native.target = nc->units[id].start;
+		t->native.tip = false;
 		r->rip = nc->units[id].code + 2;
 		ptrace(PTRACE_SETREGS, t->tid, NULL, r);
 		return;

@@ -33,14 +33,6 @@ struct native_unit {
 	bool dead;		/* its code is gone: nothing leads to it */
 };
 
-/* What reading the records needs of an exit, together: they are many. */
-struct native_hop {
-	uint32_t unit;		/* | NATIVE_HOP_CALL: a system call */
-	uint32_t to;		/* as linked, or as it was before */
-};
-
-#define NATIVE_HOP_CALL 0x80000000u
-
 struct native_page {
 	uint64_t addr;
 	bool ok, changes;
@@ -55,15 +47,10 @@ struct step_native {
 	struct native_unit *units;	/* by number; 0 is none */
 	struct native_insn *insns;
 	struct native_exit *exits;
-	struct native_hop *hops;	/* by exit */
 	struct soft_path *paths;	/* by exit */
-	uint32_t *tips;		/* by unit: its indirect branch; 0: none, or
-				 * exit 0 */
 	struct soft_block *blocks;
-	size_t n_units, n_insns, n_exits, n_hops, n_paths, n_tips,
-		n_blocks;
-	size_t cap_units, cap_insns, cap_exits, cap_hops, cap_paths, cap_tips,
-		cap_blocks;
+	size_t n_units, n_insns, n_exits, n_paths, n_blocks;
+	size_t cap_units, cap_insns, cap_exits, cap_paths, cap_blocks;
 	uint32_t *order[NATIVE_N_AREAS];	/* units by address */
 	size_t n_order[NATIVE_N_AREAS], cap_order[NATIVE_N_AREAS];
 	struct step_hash by_ip;
@@ -94,6 +81,4 @@ void step_native_read_full(struct step_thread *t, size_t max);
  * steps to go on with. */
 void step_native_report_prefix(struct step_thread *t, const struct native_unit *u,
 			       unsigned k);
-/* It left u at the end, by an indirect branch without a record. */
-void step_native_report_all(struct step_thread *t, const struct native_unit *u);
 #endif

@@ -312,11 +312,10 @@ static void init_cache(struct step_native *nc, const uint64_t *at)
 	for (i = 0; i < NATIVE_N_CALLS; i++)
 		nc->mem[NATIVE_CALLS_AT + i] = native_call_is_plain(i);
 	nc->units = malloc(sizeof(none));
-	nc->tips = calloc(1, sizeof(*nc->tips));
-	if (!nc->units || !nc->tips)
+	if (!nc->units)
 		return;
 	nc->units[0] = none;
-	nc->n_units = nc->cap_units = nc->n_tips = nc->cap_tips = 1;
+	nc->n_units = nc->cap_units = 1;
 }
 
 /*
@@ -462,9 +461,7 @@ void step_native_close(struct step_process *proc)
 	free(nc->units);
 	free(nc->insns);
 	free(nc->exits);
-	free(nc->hops);
 	free(nc->paths);
-	free(nc->tips);
 	free(nc->blocks);
 	free(nc->by_ip.e);
 	free(nc->doors.e);

@@ -66,65 +66,33 @@ static void report_path(struct report *r, size_t exit)
 		flush_report(r);
 }
 
-/* The exit of a unit's end. */
-static size_t last_exit(const struct native_unit *u)
+/* Whether a record can follow those before it: it is of a copy of what begins where
+ * these lead, or where an indirect branch went. */
+static bool is_next(const struct step_native *nc, uint32_t id, uint64_t target, bool tip)
 {
-	return u->first_exit + u->n_exits - 1u;
+	return id < nc->n_exits && nc->paths[id].n_blocks &&
+	       (tip || nc->paths[id].start == target);
 }
 
-/* A unit that is left at its end, and where the thread goes on. */
-static void follow_indirect(struct report *r, uint32_t to)
-{
-	struct step_native *nc = r->nc;
-	struct step_native_thread *n = &r->t->native;
-	size_t exit = n->unit ? last_exit(&nc->units[n->unit]) : 0;
-
-	if (!n->unit || to >= nc->n_units || !nc->paths[exit].by_tip) {
-		step_note(r->t, -AUX_E_FORMAT);
-		return;
-	}
-	report_path(r, exit);
-	n->unit = to;
-	n->last = UINT32_MAX;
-}
-
-/* Whether a thread that was last known in n->unit may leave e's. Where a link
- * was cut between the record and the jump, it is in a newer copy. */
-static bool is_next(const struct step_native *nc,
-		    const struct step_native_thread *n,
-		    const struct native_exit *e)
-{
-	uint64_t at = n->unit ? nc->units[n->unit].start : n->target;
-
-	return nc->units[e->unit].start == at;
-}
-
-/* An exit that was unlinked led to what it leads to no more: a record of one
- * that went to the tracer in its place is the ring's last, and corrected when
- * the tracer lets the thread go on. */
 static void follow_exit(struct report *r, uint32_t id)
 {
-	struct step_native *nc = r->nc;
+	const struct step_native *nc = r->nc;
 	struct step_native_thread *n = &r->t->native;
-	const struct native_hop *hop = id < nc->n_exits ? &nc->hops[id] : NULL;
+	const struct soft_path *p = nc->paths + id;
 
-	if (!hop ||
-	    ((hop->unit & ~NATIVE_HOP_CALL) != n->unit &&
-	     !is_next(nc, n, &nc->exits[id])) ||
-	    nc->paths[id].by_tip) {
+	if (!is_next(nc, id, n->target, n->tip)) {
 		step_note(r->t, -AUX_E_FORMAT);
 		return;
 	}
 	report_path(r, id);
-	n->unit = hop->to;
-	n->target = nc->paths[id].next;
+	n->target = p->next;
+	n->tip = p->by_tip;
 	n->last = id;
-	if (!nc->paths[id].enters_kernel)
+	if (!p->enters_kernel)
 		return;
 	flush_report(r);
 	step_leave(r->t, SOFT_LEAVE_SYSCALL,
-		   nc->blocks[nc->paths[id].first + nc->paths[id].n_blocks - 1u].end -
-			   2);
+		   nc->blocks[p->first + p->n_blocks - 1u].end - 2);
 }
 
 /* The records before end that need no more than to be followed; returns the first
@@ -134,33 +102,27 @@ static const uint32_t *read_simple(struct report *r, const uint32_t *p,
 {
 	struct step_native_thread *n = &r->t->native;
 	const struct step_native *nc = r->nc;
-	uint32_t unit = n->unit, exit = UINT32_MAX, word = 0;
-	const uint32_t *begin = p;
+	const struct soft_path *path = NULL;
+	uint64_t target = n->target;
+	bool tip = n->tip;
 
-	for (; p < end; p++, r->ids[r->n++] = exit) {
-		uint32_t to;
+	for (; p < end; p++) {
+		uint32_t id = *p;
 
 		if (r->n == BATCH)
 			flush_report(r);
-		word = *p;
-		if (word & NATIVE_ENTERED) {
-			to = word & ~NATIVE_ENTERED;
-			if (!nc->tips[unit] || to >= nc->n_units)
-				break;
-			exit = nc->tips[unit];
-			unit = to;
-		} else {
-			if (word >= nc->n_exits || nc->hops[word].unit != unit)
-				break;
-			exit = word;
-			unit = nc->hops[word].to;
-		}
+		if (!is_next(nc, id, target, tip) || nc->paths[id].enters_kernel)
+			break;
+		path = &nc->paths[id];
+		target = path->next;
+		tip = path->by_tip;
+		r->ids[r->n++] = id;
 	}
-	if (p == begin)
+	if (!path)
 		return p;
-	n->unit = unit;
-	n->target = nc->paths[exit].next;
-	n->last = p[-1] & NATIVE_ENTERED ? UINT32_MAX : exit;
+	n->target = target;
+	n->tip = tip;
+	n->last = (uint32_t)(path - nc->paths);
 	return p;
 }
 
@@ -170,7 +132,6 @@ static void read_records(struct step_thread *t, int64_t cur, size_t max)
 	struct step_native_thread *n = &t->native;
 	const uint32_t *end = (const void *)step_native_slots(t, n->reading), *p;
 	struct report r = { .t = t, .nc = t->proc->native };
-	uint32_t word;
 
 	n->draining = true;
 	if (cur < n->done || cur > 0)	/* the program wrote there */
@@ -184,11 +145,7 @@ static void read_records(struct step_thread *t, int64_t cur, size_t max)
 		n->done = (p - end) * 4;
 		if (n->done == cur)
 			break;
-		word = *p;
-		if (word & NATIVE_ENTERED)
-			follow_indirect(&r, word & ~NATIVE_ENTERED);
-		else
-			follow_exit(&r, word);
+		follow_exit(&r, *p);
 	}
 	flush_report(&r);
 	n->draining = false;
@@ -259,13 +216,4 @@ void step_native_report_prefix(struct step_thread *t, const struct native_unit *
 	if (k)
 		t->block_start = nc->insns[u->first_insn + n].ip;
 	t->block_n = k - n;
-}
-
-void step_native_report_all(struct step_thread *t, const struct native_unit *u)
-{
-	struct report r = { .t = t, .nc = t->proc->native };
-
-	report_path(&r, last_exit(u));
-	flush_report(&r);
-	t->block_n = 0;
 }

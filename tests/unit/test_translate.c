@@ -464,7 +464,7 @@ static void add_door(uint32_t id)
 	if (units[id].door)
 		return;
 	units[id].door = true;
-	*entry_at = (int64_t)(native_make_door(&area, ip, id, units[id].code,
+	*entry_at = (int64_t)(native_make_door(&area, ip, units[id].code,
 					       area.miss + (uint64_t)*entry_at).code -
 			      area.miss);
 }
@@ -503,13 +503,6 @@ static void on_trap(int sig, siginfo_t *info, void *ctx)
 		r[REG_RCX] = (greg_t)slots->rcx;
 		r[REG_RDX] = (greg_t)slots->rdx;
 		go_on(r, slots->target, NULL);
-		return;
-	}
-	if (pc == area.full) {
-		uint64_t record = (uint64_t)r[REG_RDX];
-
-		r[REG_RDX] = (greg_t)slots->rdx;
-		empty_ring(r, record);
 		return;
 	}
 	for (i = 0; i < n_exits; i++) {
