@@ -4,8 +4,8 @@
  * program and leaves a record of where it went.
  *
  * Contract. A unit is a copy of instructions that are entered at the first one
- * alone; it follows fall-throughs, direct jumps and calls, and is left at one
- * of its exits. All that the program can see stays as it is: registers and
+ * alone, and is left at one of its exits. It follows fall-throughs; or a way that the
+ * program was seen to take, through any branches, with an exit for each other way. All that the program can see stays as it is: registers and
  * flags (only lea, mov and jrcxz are added), return addresses, the stack (what
  * is below its pointer, too), the address in a fault (native_insn says which
  * instruction an address of the cache belongs to). Instructions that cannot be
@@ -16,7 +16,8 @@
  * nothing. Where an indirect branch went is where the unit of the next record begins. So
  * the words are the whole flow, whichever of several copies of the same code ran.
  *
- * Indirect branches. The tables say which door comes first for an address: the offset of
+ * Indirect branches. One in the middle of a way compares where it goes with the place that
+ * the copy goes on with. For all others the tables say which door comes first for an address: the offset of
  * its code from a miss. Doors of several units that share an entry lead from one to the
  * next, so there is room for all, and none is ever written again but its link.
  *
@@ -47,9 +48,10 @@
 #define NATIVE_N_CALLS 65536u	/* by the low 16 bits of the number; 0: traps */
 #define NATIVE_N_TARGETS 65536u	/* of a table, by the low 16 bits of an address */
 #define NATIVE_N_TABLES 256u	/* by bits 16 to 23 of it */
-#define NATIVE_MAX_INSNS 96	/* of a unit */
+#define NATIVE_UNIT_INSNS 32	/* of a unit without a way */
+#define NATIVE_MAX_INSNS 192	/* of a unit */
 #define NATIVE_MAX_EXITS (2 * NATIVE_MAX_INSNS + 1)
-#define NATIVE_MAX_CODE 32768u	/* bytes of a unit's copy, more than enough */
+#define NATIVE_MAX_CODE 65536u	/* bytes of a unit's copy, more than enough */
 #define NATIVE_NO_REG 0xff
 
 /* What copies use, at GS. */
@@ -121,6 +123,12 @@ struct native_copy {
 	unsigned n_insns, n_exits;
 };
 
+/* Where the branches go that a unit is to follow, in order. */
+struct native_way {
+	const uint64_t *to;
+	unsigned n;
+};
+
 struct native_source {
 	/* Bytes at ip, at most 15; 0: what is there is not to be copied. */
 	size_t (*fetch)(void *priv, uint64_t ip, uint8_t *bytes);
@@ -142,10 +150,10 @@ struct native_door native_make_door(struct native_area *a, uint64_t ip, uint64_t
 /* From now on what is not for this door goes to next. a: where it is. */
 void native_link_door(struct native_area *a, const struct native_door *d, uint64_t next);
 /* Copies the code at ip to the end of a, which has NATIVE_MAX_CODE bytes of
- * room. unit and exit: its number, and that of its first exit. */
+ * room. unit and exit: its number, and that of its first exit. way NULL: none. */
 void native_translate(struct native_area *a, const struct native_source *src,
-		      uint64_t ip, uint32_t unit, uint32_t exit,
-		      struct native_copy *copy);
+		      const struct native_way *way, uint64_t ip, uint32_t unit,
+		      uint32_t exit, struct native_copy *copy);
 /* From now on e leads to code; to e->miss when that is 0. a: where e is. */
 void native_link(struct native_area *a, const struct native_exit *e,
 		 uint64_t code);

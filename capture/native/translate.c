@@ -16,6 +16,7 @@ enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
 #define SLOT(name) ((uint32_t)offsetof(struct native_slots, name))
 #define NEAR (INT64_C(1) << 31)
 #define MAX_CONSTANTS NATIVE_MAX_INSNS
+#define ROUNDS_INSNS 96	/* of a loop that is copied several times */
 #define MAX_DIFFERS 512
 #define MAX_CONDITIONS 15	/* of a loop that is copied several times */
 #define SAME_MAX 48	/* bytes that are compared at once, and an instruction */
@@ -410,14 +411,13 @@ static void put_lookup(struct gen *g)
 	PUT(g, 0xff, 0xe2);			/* jmp *%rdx */
 }
 
-/* From the first save on the program's RAX, RCX and RDX are in their slots; nothing else
- * has changed. */
-static void put_indirect(struct gen *g, const struct shape *s, uint64_t ip, uint32_t id,
-			 struct native_exit *e)
+/* Where the branch goes is in RCX and in its slot afterwards, and what it does to the
+ * stack is done. From the first save on the program's RAX, RCX and RDX are in their slots;
+ * nothing else has changed. */
+static void put_target(struct gen *g, const struct shape *s, uint64_t ip)
 {
 	uint32_t drop = 8;
 	uint16_t more = 0;
-	uint8_t *full;
 
 	save(g, RAX, SLOT(rax));
 	save(g, RCX, SLOT(rcx));
@@ -435,11 +435,33 @@ static void put_indirect(struct gen *g, const struct shape *s, uint64_t ip, uint
 			put_push(g, ip + s->size);
 	}
 	save(g, RCX, SLOT(target));
-	full = put_record(g, id, e, SLOT(target));
+}
+
+/* After put_target(). */
+static void put_indirect(struct gen *g, uint32_t id, struct native_exit *e)
+{
+	uint8_t *full = put_record(g, id, e, SLOT(target));
+
 	put_lookup(g);
 	land8(g, full);
 	e->full = here(g);
 	PUT(g, 0xcc);
+}
+
+/* The same where it is expected to go to ip, with which the copy goes on; the place of a
+ * rel32 to where it is left otherwise. */
+static uint8_t *put_expect(struct gen *g, uint64_t ip)
+{
+	uint8_t *other;
+
+	move_address(g, RAX, -ip);
+	PUT(g, 0x48, 0x8d, 0x0c, 0x01);	/* lea (%rcx,%rax), %rcx */
+	PUT(g, 0xe3, 5, 0xe9);
+	other = g->p;
+	put32(g, 0);
+	load(g, RAX, SLOT(rax));
+	load(g, RCX, SLOT(rcx));
+	return other;
 }
 
 /* The bytes of a condition, or of its opposite, without the displacement; the place of
@@ -466,8 +488,10 @@ struct unit {
 	struct gen g;
 	const struct native_source *src;
 	struct native_copy *copy;
+	const struct native_way *way;	/* NULL: there is none */
+	unsigned at;			/* branches of it that are copied */
 	uint32_t unit, exit;
-	uint8_t *taken[NATIVE_MAX_EXITS];	/* rel32 of conditions, by exit */
+	uint8_t *taken[NATIVE_MAX_EXITS];	/* rel32 of what leads to exits */
 	uint16_t n_conditions;
 	uint16_t round, round_conditions;	/* of a loop; 0: there is none */
 	uint64_t same_from, same_to;	/* code that was compared, and is run
@@ -511,14 +535,21 @@ static void end_trap(struct unit *u, uint64_t ip)
 	PUT(&u->g, 0xcc);
 }
 
-/* A direct jump or call is followed, unless there is a unit for where it goes.
- * The next ip, 0: the unit ends here. */
-static uint64_t follow(struct unit *u, uint64_t target)
+/* Where the way goes from the branch that is being copied; 0: it ends here. */
+static uint64_t way_of(struct unit *u)
 {
-	if (target && u->copy->n_insns < NATIVE_MAX_INSNS - 8 &&
-	    !u->src->known(u->src->priv, target))
-		return target;
-	end_direct(u, target);
+	return u->way && u->at < u->way->n ? u->way->to[u->at++] : 0;
+}
+
+/* A branch to ip was copied, which the way goes on with (0: it does not). Returns where
+ * the copy goes on, 0: the unit ends here. */
+static uint64_t follow(struct unit *u, uint64_t ip, uint64_t way)
+{
+	if (u->way && way == ip && u->at < u->way->n) {
+		u->same_from = u->same_to = 0;
+		return ip;
+	}
+	end_direct(u, ip);
 	return 0;
 }
 
@@ -536,40 +567,62 @@ static bool goes_round(struct unit *u, const struct shape *s,
 		u->round = (uint16_t)n;
 		u->round_conditions = u->n_conditions + 1;
 	}
-	return n + u->round <= NATIVE_MAX_INSNS &&
+	return n + u->round <= ROUNDS_INSNS &&
 	       u->n_conditions + u->round_conditions <= MAX_CONDITIONS;
+}
+
+/* A condition; with a way it may be the fall-through that leaves the unit. */
+static uint64_t copy_condition(struct unit *u, const struct shape *s,
+			       const struct native_insn *in)
+{
+	uint64_t next = in->ip + in->size, way = way_of(u);
+	bool opposite = s->op == 0x0f || s->op < 0xe0, again;
+	struct native_exit *e;
+
+	if (u->way)
+		again = opposite && way == in->target && way != next;
+	else
+		again = goes_round(u, s, in);
+	e = new_exit(u, NATIVE_DIRECT, again ? next : in->target);
+	u->taken[e - u->copy->exits] = put_condition(&u->g, s, again);
+	u->n_conditions++;
+	if (u->way)
+		return follow(u, again ? in->target : next, way);
+	if (again)
+		u->same_from = u->same_to = 0;
+	return again ? in->target : next;
 }
 
 /* Copies a branch or system call; returns as follow(). */
 static uint64_t copy_branch(struct unit *u, const struct shape *s,
 			    const struct native_insn *in)
 {
-	uint64_t next = in->ip + in->size;
+	uint64_t next = in->ip + in->size, way;
 	struct native_exit *e;
-	bool again;
 
 	switch (s->cls) {
 	case X86_COND:
-		again = goes_round(u, s, in);
-		e = new_exit(u, NATIVE_DIRECT, again ? next : in->target);
-		u->taken[e - u->copy->exits] = put_condition(&u->g, s, again);
-		u->n_conditions++;
-		if (again)
-			u->same_from = u->same_to = 0;
-		return again ? in->target : next;
+		return copy_condition(u, s, in);
 	case X86_CALL:
 		put_push(&u->g, next);
-		return follow(u, in->target);
+		return follow(u, in->target, way_of(u));
 	case X86_JUMP:
-		return follow(u, in->target);
+		return follow(u, in->target, way_of(u));
 	case X86_SYSCALL:
 		e = new_exit(u, NATIVE_SYSCALL, next);
 		put_syscall(&u->g, u->src, last_exit_id(u), e);
 		return 0;
 	default:
 		e = new_exit(u, NATIVE_INDIRECT, 0);
-		put_indirect(&u->g, s, in->ip, last_exit_id(u), e);
-		return 0;
+		put_target(&u->g, s, in->ip);
+		way = way_of(u);
+		if (!way || u->at == u->way->n) {
+			put_indirect(&u->g, last_exit_id(u), e);
+			return 0;
+		}
+		u->taken[e - u->copy->exits] = put_expect(&u->g, way);
+		u->same_from = u->same_to = 0;
+		return way;
 	}
 }
 
@@ -731,7 +784,7 @@ static uint64_t copy_insn(struct unit *u, uint64_t ip)
 	return x.cls != X86_OTHER ? ip : ip + x.size;
 }
 
-/* The exits of conditions and comparisons, then constants. */
+/* The exits of branches and comparisons, then constants. */
 static void put_tail(struct unit *u)
 {
 	struct gen *g = &u->g;
@@ -752,7 +805,10 @@ static void put_tail(struct unit *u)
 		if (!u->taken[i])
 			continue;
 		land32(g, u->taken[i]);
-		put_direct(g, u->src, u->exit + i, &u->copy->exits[i]);
+		if (e->kind == NATIVE_INDIRECT)
+			put_indirect(g, u->exit + i, e);
+		else
+			put_direct(g, u->src, u->exit + i, e);
 	}
 	align(g, 8, 0);
 	for (i = 0; i < g->n_constants; i++) {
@@ -761,13 +817,24 @@ static void put_tail(struct unit *u)
 	}
 }
 
+/* A unit ends where another one begins, or when it is long. */
+static bool is_long(const struct unit *u, uint64_t ip)
+{
+	if (u->copy->n_insns == NATIVE_MAX_INSNS ||
+	    u->n_differs > MAX_DIFFERS - SAME_MAX / 2)
+		return true;
+	return !u->way && (u->src->known(u->src->priv, ip) ||
+			   u->copy->n_insns >= (u->round ? ROUNDS_INSNS :
+							   NATIVE_UNIT_INSNS));
+}
+
 void native_translate(struct native_area *a, const struct native_source *src,
-		      uint64_t ip, uint32_t unit, uint32_t exit,
-		      struct native_copy *copy)
+		      const struct native_way *way, uint64_t ip, uint32_t unit,
+		      uint32_t exit, struct native_copy *copy)
 {
 	struct unit u = { .g = { .area = a, .p = a->mem + a->used },
-			  .src = src, .copy = copy, .unit = unit,
-			  .exit = exit };
+			  .src = src, .way = way, .copy = copy,
+			  .unit = unit, .exit = exit };
 
 	copy->n_insns = copy->n_exits = 0;
 	align(&u.g, 16, 0);
@@ -776,9 +843,7 @@ void native_translate(struct native_area *a, const struct native_source *src,
 		ip = copy_insn(&u, ip);
 		if (!ip)
 			break;
-		if (copy->n_insns == NATIVE_MAX_INSNS ||
-		    u.n_differs > MAX_DIFFERS - SAME_MAX / 2 ||
-		    src->known(src->priv, ip)) {
+		if (is_long(&u, ip)) {
 			end_direct(&u, ip);
 			break;
 		}

@@ -95,16 +95,26 @@ struct soft_block {
 	uint16_t flags;		/* SOFT_BLOCK_* */
 };
 
+/* What a path has after the first indirect branch inside of it: the packets, of which a
+ * TIP with IP first would be the one before, and the TNT bits that then wait. */
+struct soft_tail {
+	uint64_t first, last;	/* IPs of its TIPs */
+	uint64_t bits;
+	uint32_t n_bits;
+	uint32_t n;
+	uint8_t bytes[];
+};
+
 /*
  * Blocks that run one after another, each to its end, and how they are left: what
- * encoding them needs, summed up once. Their conditions fall through, or lead where
- * the next block starts.
+ * encoding them needs, summed up once. Their branches lead where the next block starts.
  */
 struct soft_path {
 	uint64_t start;
 	uint64_t next;		/* where it leads; unless by_tip */
+	uint64_t bits;		/* TNT until then or the tail, the oldest uppermost */
+	struct soft_tail *tail;	/* allocated; NULL: only its end may be indirect */
 	uint32_t first;		/* the blocks: table[first ... first + n_blocks) */
-	uint32_t bits;		/* TNT, the oldest uppermost */
 	uint16_t n_blocks, n_insns;
 	uint8_t n_bits;
 	bool by_tip;		/* an indirect branch ends it */

@@ -125,8 +125,7 @@ static bool changes(void *priv, uint64_t ip)
 	return pg && pg->changes;
 }
 
-/* The unit that begins with the instruction at ip; 0: none. */
-static uint32_t unit_of(const struct step_native *nc, uint64_t ip)
+uint32_t step_native_unit_of(const struct step_native *nc, uint64_t ip)
 {
 	uint32_t id = step_hash_get(&nc->by_ip, ip);
 
@@ -135,7 +134,7 @@ static uint32_t unit_of(const struct step_native *nc, uint64_t ip)
 
 static bool known(void *priv, uint64_t ip)
 {
-	return unit_of(((struct step_thread *)priv)->proc->native, ip);
+	return step_native_unit_of(((struct step_thread *)priv)->proc->native, ip);
 }
 
 /* The first area from whose both ends ip can be reached. */
@@ -224,8 +223,10 @@ static int make_paths(struct step_native *nc, const struct native_unit *u)
 		path = e->n_blocks ? soft_path_of(nc->blocks, u->first_block,
 						  e->n_blocks, e->target) : none;
 		if (append(&nc->paths, &nc->n_paths, &nc->cap_paths,
-			   sizeof(path), &path, 1))
+			   sizeof(path), &path, 1)) {
+			free(path.tail);
 			return -1;
+		}
 	}
 	return 0;
 }
@@ -267,29 +268,39 @@ static int register_copy(struct step_native *nc, unsigned area, uint64_t ip)
 	return 0;
 }
 
-/* The unit for ip; 0: it cannot run from the cache. */
-static uint32_t find_unit(struct step_thread *t, uint64_t ip)
+/* A new unit for ip; 0: it cannot run from the cache. way NULL: none. */
+static uint32_t make_unit(struct step_thread *t, uint64_t ip, const struct native_way *way)
 {
 	struct step_native *nc = t->proc->native;
 	const struct native_source src = { fetch, changes, known, area_at, t };
-	uint32_t id = unit_of(nc, ip);
 	unsigned area = area_for(nc, ip);
 	struct native_area *a = &nc->areas[area];
 	uint8_t bytes[15];
 
-	if (id)
-		return nc->units[id].n_insns ? id : 0;
 	if (nc->failed || a->size - a->used < NATIVE_MAX_CODE ||
 	    nc->n_exits > NATIVE_MAX_ID - NATIVE_MAX_EXITS ||
 	    !fetch(t, ip, bytes))
 		return 0;
-	native_translate(a, &src, ip, (uint32_t)nc->n_units,
+	nc->translating = true;
+	native_translate(a, &src, way, ip, (uint32_t)nc->n_units,
 			 (uint32_t)nc->n_exits, &nc->copy);
+	nc->translating = false;
 	if (register_copy(nc, area, ip)) {
 		nc->failed = true;
 		return 0;
 	}
 	return nc->copy.n_insns ? (uint32_t)nc->n_units - 1 : 0;
+}
+
+/* The unit for ip; 0: it cannot run from the cache. */
+static uint32_t find_unit(struct step_thread *t, uint64_t ip)
+{
+	struct step_native *nc = t->proc->native;
+	uint32_t id = step_native_unit_of(nc, ip);
+
+	if (id)
+		return nc->units[id].n_insns ? id : 0;
+	return make_unit(t, ip, NULL);
 }
 
 /* The unit whose copy has this address; NULL: not in one. */
@@ -423,7 +434,7 @@ static void drop_door(struct step_native *nc, uint32_t id)
 static uint32_t make_ready(struct step_thread *t, uint64_t ip, size_t limit)
 {
 	struct step_native *nc = t->proc->native;
-	uint32_t id = unit_of(nc, ip);
+	uint32_t id = step_native_unit_of(nc, ip);
 
 	if (!id && nc->n_units < limit)
 		id = find_unit(t, ip);
@@ -471,6 +482,36 @@ static uint32_t reach_unit(struct step_thread *t, uint64_t ip)
 	if (id && id >= before)
 		expand(t, id);
 	return id;
+}
+
+void step_native_replace(struct step_thread *t, uint32_t old, const struct native_way *way)
+{
+	struct step_native *nc = t->proc->native;
+	uint32_t id = make_unit(t, nc->units[old].start, way), i, next, to;
+	struct native_unit *u;
+
+	if (!id)
+		return;
+	u = &nc->units[id];
+	u->way = true;
+	for (i = nc->units[old].in; i; i = next) {
+		next = nc->exits[i - 1].next_in;
+		if (nc->exits[i - 1].to == old)
+			link_exit(nc, i - 1, id);
+	}
+	nc->units[old].in = 0;
+	if (nc->units[old].door.code) {
+		add_door(nc, id);
+		if (u->door.code)
+			drop_door(nc, old);
+	}
+	for (i = u->first_exit; i < u->first_exit + u->n_exits; i++) {
+		if (!nc->exits[i].link)
+			continue;
+		to = make_ready(t, nc->exits[i].target, 0);
+		if (to)
+			link_exit(nc, i, to);
+	}
 }
 
 static void forget_pages(struct step_native *nc, uint64_t start, uint64_t end)

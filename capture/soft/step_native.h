@@ -31,6 +31,7 @@ struct native_unit {
 	uint16_t n_insns, n_exits, n_blocks;
 	uint8_t area;
 	bool dead;		/* its code is gone: nothing leads to it */
+	bool way;		/* it follows one, and replaced another unit */
 };
 
 struct native_page {
@@ -53,7 +54,10 @@ struct step_native {
 	size_t cap_units, cap_insns, cap_exits, cap_paths, cap_blocks;
 	uint32_t *order[NATIVE_N_AREAS];	/* units by address */
 	size_t n_order[NATIVE_N_AREAS], cap_order[NATIVE_N_AREAS];
-	struct step_hash by_ip;
+	uint8_t *heat;		/* by exit: step_native_way.c's */
+	size_t n_heat;
+	uint32_t n_batches;
+	struct step_hash by_ip;	/* the newest unit */
 	struct step_hash doors;	/* by entry of the tables: the unit of the first door;
 				 * dead: there is no door any more */
 	struct native_page **pages;
@@ -62,6 +66,7 @@ struct step_native {
 	bool taken[NATIVE_N_SLOTS];
 	uint32_t n_taken;
 	uint32_t n_sharing;	/* processes that share the memory, but one */
+	bool translating;	/* which may report what others ran, to save a page */
 	bool failed;		/* no memory: nothing new is translated */
 	struct native_copy copy;
 };
@@ -69,6 +74,14 @@ struct step_native {
 /* Maps a cache into the process of a thread that stands at t->ip. False: it has
  * to be stepped. */
 bool step_native_open(struct step_thread *t);
+
+/* The newest unit that begins with the instruction at ip; 0: none. */
+uint32_t step_native_unit_of(const struct step_native *nc, uint64_t ip);
+/* Copies the code of a unit once more, along a way, and leads to that copy instead. */
+void step_native_replace(struct step_thread *t, uint32_t old, const struct native_way *way);
+
+/* step_native_way.c. Looks at what ran, exit by exit. */
+void step_native_look(struct step_thread *t, const uint32_t *ids, size_t n);
 
 /* step_native_read.c. A thread's slots behind one of its two rings; of the thread, not
  * checked. */

@@ -457,12 +457,15 @@ void step_native_close(struct step_process *proc)
 		free(nc->pages[i]);
 	for (i = 0; i < NATIVE_N_AREAS; i++)
 		free(nc->order[i]);
+	for (i = 0; i < nc->n_paths; i++)
+		free(nc->paths[i].tail);
+	free(nc->paths);
 	free(nc->pages);
 	free(nc->units);
 	free(nc->insns);
 	free(nc->exits);
-	free(nc->paths);
 	free(nc->blocks);
+	free(nc->heat);
 	free(nc->by_ip.e);
 	free(nc->doors.e);
 	free(nc->page_at.e);

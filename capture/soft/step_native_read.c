@@ -7,7 +7,7 @@
  */
 #include "capture/soft/step_native.h"
 
-#define BATCH 1024
+#define BATCH 4096
 
 static size_t slots_offset(const struct step_thread *t, unsigned half)
 {
@@ -50,9 +50,10 @@ static void flush_report(struct report *r)
 		add_truth(r->t, nc->insns + nc->units[e->unit].first_insn,
 			  e->n_insns);
 	}
-	if (r->n)
-		step_note(r->t, soft_run_paths(r->t->soft, nc->blocks,
-					       nc->paths, r->ids, r->n));
+	if (!r->n)
+		return;
+	step_note(r->t, soft_run_paths(r->t->soft, nc->blocks, nc->paths, r->ids, r->n));
+	step_native_look(r->t, r->ids, r->n);
 	r->n = 0;
 }
 
@@ -78,35 +79,37 @@ static void follow_exit(struct report *r, uint32_t id)
 {
 	const struct step_native *nc = r->nc;
 	struct step_native_thread *n = &r->t->native;
-	const struct soft_path *p = nc->paths + id;
+	struct soft_path p;
 
 	if (!is_next(nc, id, n->target, n->tip)) {
 		step_note(r->t, -AUX_E_FORMAT);
 		return;
 	}
-	report_path(r, id);
-	n->target = p->next;
-	n->tip = p->by_tip;
+	p = nc->paths[id];
+	n->target = p.next;
+	n->tip = p.by_tip;
 	n->last = id;
-	if (!p->enters_kernel)
+	report_path(r, id);
+	if (!p.enters_kernel)
 		return;
 	flush_report(r);
 	step_leave(r->t, SOFT_LEAVE_SYSCALL,
-		   nc->blocks[p->first + p->n_blocks - 1u].end - 2);
+		   nc->blocks[p.first + p.n_blocks - 1u].end - 2);
 }
 
 /* The records before end that need no more than to be followed; returns the first
- * that does. */
+ * that does. What is reported may make the arrays grow, and move. */
 static const uint32_t *read_simple(struct report *r, const uint32_t *p,
 				   const uint32_t *end)
 {
 	struct step_native_thread *n = &r->t->native;
 	const struct step_native *nc = r->nc;
-	const struct soft_path *path = NULL;
 	uint64_t target = n->target;
+	uint32_t last = n->last;
 	bool tip = n->tip;
 
 	for (; p < end; p++) {
+		const struct soft_path *path;
 		uint32_t id = *p;
 
 		if (r->n == BATCH)
@@ -116,13 +119,12 @@ static const uint32_t *read_simple(struct report *r, const uint32_t *p,
 		path = &nc->paths[id];
 		target = path->next;
 		tip = path->by_tip;
+		last = id;
 		r->ids[r->n++] = id;
 	}
-	if (!path)
-		return p;
 	n->target = target;
 	n->tip = tip;
-	n->last = (uint32_t)(path - nc->paths);
+	n->last = last;
 	return p;
 }
 

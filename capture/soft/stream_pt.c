@@ -12,6 +12,9 @@
  * way for what is frequent (run_fast); it hands everything else to the first,
  * which is complete, so both must agree on the packets.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include <aux/decoder.h>
 
 #include "capture/soft/impl.h"
@@ -362,31 +365,73 @@ static size_t run_pt(struct soft_thread *t, const struct soft_block *table,
  * encoded; else that everything up to the next path's start is.
  */
 
-#define MAX_PATH_BITS 16	/* on top of those that wait */
+#define TAIL_MAX 256	/* bytes; with it a group of packets is below PT_GROUP_MAX */
 
-/* A path with a TNT bit is no part of a loop without packets. */
+/* Where b of the blocks before end leads. */
+static uint64_t leads_to(const struct soft_block *b, const struct soft_block *end,
+			 uint64_t next)
+{
+	return b + 1 < end ? b[1].start : next;
+}
+
+/* The tail of a path whose indirect branch b is not its end; NULL: it is too long, or
+ * there is no memory. */
+static struct soft_tail *make_tail(const struct soft_block *b,
+				   const struct soft_block *end, uint64_t next)
+{
+	const struct pt_encode_config config = { .branch = true };
+	struct soft_tail *tail = malloc(sizeof(*tail) + TAIL_MAX);
+	uint8_t buf[4 * PT_GROUP_MAX];
+	struct pt_encoder e;
+
+	if (!tail)
+		return NULL;
+	pt_encode_init(&e, &config, buf, sizeof(buf), NULL, NULL);
+	e.full_ip = false;
+	e.last_ip = tail->first = b[1].start;
+	for (b++; b < end && e.pos - buf <= TAIL_MAX; b++) {
+		uint64_t to = leads_to(b, end, next);
+
+		if (b->cls == X86_COND)
+			pt_encode_tnt(&e, to == b->target);
+		else if (b + 1 < end && BY_TIP >> b->cls & 1)
+			pt_encode_tip(&e, to, false);
+	}
+	tail->last = e.last_ip;
+	tail->bits = e.tnt;
+	tail->n_bits = e.n_tnt;
+	tail->n = (uint32_t)(e.pos - buf);
+	if (tail->n > TAIL_MAX) {
+		free(tail);
+		return NULL;
+	}
+	memcpy(tail->bytes, buf, tail->n);
+	return tail;
+}
+
+/* A path with a TNT bit or TIP is no part of a loop without packets. */
 struct soft_path soft_path_of(const struct soft_block *table, uint32_t first,
 			      uint16_t n, uint64_t next)
 {
 	struct soft_path p = { .start = table[first].start, .next = next,
 			       .first = first, .n_blocks = n };
 	const struct soft_block *b = table + first, *end = b + n;
-	bool backward = false;
-	uint64_t to;
+	bool backward = false, tail = false;
 
 	for (; b < end; b++) {
-		to = b + 1 < end ? b[1].start : next;
 		p.n_insns = (uint16_t)(p.n_insns + b->n_insns);
-		backward |= is_backward(b, to);
-		if (b->cls == X86_COND && p.n_bits < MAX_PATH_BITS) {
-			p.bits = p.bits << 1 | (to == b->target);
-			p.n_bits++;
-		} else if (b->cls == X86_COND) {
-			p.by_blocks = true;
-		}
+		backward |= is_backward(b, leads_to(b, end, next));
+		if (tail)
+			continue;
+		if (b->cls == X86_COND && ++p.n_bits < PT_TNT_MAX)
+			p.bits = p.bits << 1 | (leads_to(b, end, next) == b->target);
+		tail = b + 1 < end && BY_TIP >> b->cls & 1;
+		if (tail)
+			p.tail = make_tail(b, end, next);
 	}
 	b = end - 1;
-	p.by_blocks |= backward && !p.n_bits;
+	p.by_blocks = p.n_bits >= PT_TNT_MAX || (tail && !p.tail) ||
+		      (backward && !p.n_bits && !tail);
 	p.enters_kernel = b->cls == X86_SYSCALL;
 	p.by_tip = BY_TIP >> b->cls & 1;
 	return p;
@@ -418,27 +463,35 @@ run_by_blocks(struct soft_thread *t, const struct soft_block *table,
 	run_each(t, table, p, i);
 }
 
-/* The oldest of more TNT bits than a packet takes. */
-static __attribute__((noinline)) void flush_oldest(struct pt_encoder *e)
-{
-	uint32_t more = e->n_tnt - PT_TNT_MAX;
-	uint64_t bits = e->tnt;
-
-	e->tnt = bits >> more & ((UINT64_C(1) << PT_TNT_MAX) - 1);
-	e->n_tnt = PT_TNT_MAX;
-	pt_encode_flush_tnt(e);
-	e->tnt = bits & ((UINT64_C(1) << more) - 1);
-	e->n_tnt = more;
-}
-
-/* More bits than fit, and perhaps PSB+ is due. */
-static void pack_bits(struct soft_thread *t, const struct soft_path *p)
+/* More bits than a packet takes with those that wait; and perhaps PSB+ is due. */
+static __attribute__((noinline)) void pack_bits(struct soft_thread *t,
+						const struct soft_path *p)
 {
 	struct pt_encoder *e = &t->st->e;
+	uint32_t room = PT_TNT_MAX - e->n_tnt, more = p->n_bits - room;
 
-	flush_oldest(e);
-	if (e->pos >= e->limit && !p->by_tip)
+	e->tnt = e->tnt << room | p->bits >> more;
+	e->n_tnt = PT_TNT_MAX;
+	pt_encode_flush_tnt(e);
+	e->tnt = p->bits & ((UINT64_C(1) << more) - 1);
+	e->n_tnt = more;
+	if (e->pos >= e->limit && !p->by_tip && !p->enters_kernel && !p->tail)
 		pt_encode_checkpoint(e, p->next);
+}
+
+/* From the first indirect branch inside of a path to where bits wait again. */
+static inline void put_tail(struct pt_encoder *e, struct encode_hot *h,
+			    const struct soft_tail *tail)
+{
+	e->hot = *h;
+	if (h->n_bits > 6)
+		pt_encode_flush_tnt(e);
+	pt_encode_tip_short(e, tail->first);
+	memcpy(e->pos, tail->bytes, tail->n);
+	e->pos += tail->n;
+	e->last_ip = tail->last;
+	h->bits = tail->bits;
+	h->n_bits = tail->n_bits;
 }
 
 static bool is_plain(const struct soft_thread *t)
@@ -483,7 +536,8 @@ static size_t run_plain(struct soft_thread *t, const struct soft_block *table,
 			h = e->hot;
 			event_tsc = e->event_tsc;
 		}
-		if (__builtin_expect(p->by_blocks || e->lost, 0)) {
+		if (__builtin_expect(p->by_blocks || e->lost ||
+				     (p->tail && e->pos >= e->limit), 0)) {
 			e->hot = h;
 			t->last = soft_at_ip(p->start);
 			run_by_blocks(t, table, p);
@@ -493,18 +547,21 @@ static size_t run_plain(struct soft_thread *t, const struct soft_block *table,
 			open = true;
 			continue;
 		}
-		h.bits = h.bits << p->n_bits | p->bits;
-		h.n_bits += p->n_bits;
 		h.tsc += p->n_insns;
-		open = p->by_tip || p->enters_kernel;
-		next = p->next;
-		prev = &table[p->first + p->n_blocks - 1u];
-		if (__builtin_expect(h.n_bits >= PT_TNT_MAX, 0)) {
+		if (__builtin_expect(h.n_bits + p->n_bits >= PT_TNT_MAX, 0)) {
 			e->hot = h;
 			pack_bits(t, p);
 			h = e->hot;
 			event_tsc = e->event_tsc;
+		} else {
+			h.bits = h.bits << p->n_bits | p->bits;
+			h.n_bits += p->n_bits;
 		}
+		if (p->tail)
+			put_tail(e, &h, p->tail);
+		open = p->by_tip || p->enters_kernel;
+		next = p->next;
+		prev = &table[p->first + p->n_blocks - 1u];
 	}
 	e->hot = h;
 	t->last = open ? *prev : soft_at_ip(next);

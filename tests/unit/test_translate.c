@@ -3,7 +3,9 @@
 /*
  * Random instructions, run as they are and from copies of them: registers, flags, memory
  * and all of the stack are the same afterwards, what is below its pointer, too. The
- * copies are near to what their operands are relative to, or far from it. This process
+ * copies are near to what their operands are relative to, or far from it. Then some code is
+ * copied once more along the way that it took, and takes it again, or another one, as
+ * memory and registers are other ones. This process
  * is the traced one and the tracer: it translates in a handler of SIGTRAP.
  *
  *	test_translate [SEED [PROGRAMS]]
@@ -30,6 +32,7 @@ int main(void)
 #include <unistd.h>
 
 #include "capture/native/native.h"
+#include "common/x86_insn.h"
 
 #include "tests/unit/xorshift.h"
 
@@ -38,6 +41,9 @@ int main(void)
 #define AREA_BYTES ((size_t)4 << 20)
 #define MAX_UNITS 4096
 #define MAX_EXITS 65536
+#define MAX_INSNS 65536
+#define MAX_RECORDS 65536
+#define N_WAYS 4
 #define N_FUNCTIONS 4
 #define N_REGS 16	/* RAX ... R15; RSP is not used */
 
@@ -388,10 +394,14 @@ static struct native_area area;
 static struct native_copy copy;
 static struct unit {
 	uint64_t start, code;
+	uint32_t first_insn;
 	bool door;
 } units[MAX_UNITS];
 static struct native_exit exits[MAX_EXITS];
-static uint32_t n_units, n_exits;
+static struct native_insn insns[MAX_INSNS];
+static uint32_t n_units, n_exits, n_insns;
+static uint32_t records[MAX_RECORDS], n_records;
+static int64_t records_from;	/* as slots->cur */
 static int64_t *tables;
 static uint8_t *slots_mem;
 static struct native_slots *slots;
@@ -417,10 +427,9 @@ static uint32_t find(uint64_t ip)
 {
 	uint32_t i;
 
-	for (i = 1; i < n_units; i++)
-		if (units[i].start == ip)
-			return i;
-	return 0;
+	for (i = n_units - 1; i && units[i].start != ip; i--)
+		;
+	return i;
 }
 
 static bool known(void *priv, uint64_t ip)
@@ -437,6 +446,24 @@ static uint64_t area_at(void *priv, uint64_t ip)
 
 static const struct native_source source = { fetch, changes, known, area_at, NULL };
 
+static uint32_t make_unit(uint64_t ip, const struct native_way *way)
+{
+	if (n_units == MAX_UNITS || n_exits > MAX_EXITS - NATIVE_MAX_EXITS ||
+	    n_insns > MAX_INSNS - NATIVE_MAX_INSNS ||
+	    area.size - area.used < 2 * NATIVE_MAX_CODE) {
+		trouble = "no room";
+		return 0;
+	}
+	native_translate(&area, &source, way, ip, n_units, n_exits, &copy);
+	memcpy(exits + n_exits, copy.exits, copy.n_exits * sizeof(*exits));
+	memcpy(insns + n_insns, copy.insns, copy.n_insns * sizeof(*insns));
+	units[n_units] = (struct unit){ .start = ip, .code = copy.code,
+					.first_insn = n_insns };
+	n_exits += copy.n_exits;
+	n_insns += copy.n_insns;
+	return n_units++;
+}
+
 /* The unit for ip; 0: it is not of the program, or something is wrong. */
 static uint32_t get_unit(uint64_t ip)
 {
@@ -444,16 +471,7 @@ static uint32_t get_unit(uint64_t ip)
 
 	if (id || ip - (uintptr_t)code >= CODE_BYTES)
 		return id;
-	if (n_units == MAX_UNITS || n_exits > MAX_EXITS - NATIVE_MAX_EXITS ||
-	    area.size - area.used < 2 * NATIVE_MAX_CODE) {
-		trouble = "no room";
-		return 0;
-	}
-	native_translate(&area, &source, ip, n_units, n_exits, &copy);
-	memcpy(exits + n_exits, copy.exits, copy.n_exits * sizeof(*exits));
-	n_exits += copy.n_exits;
-	units[n_units] = (struct unit){ .start = ip, .code = copy.code };
-	return n_units++;
+	return make_unit(ip, NULL);
 }
 
 static void add_door(uint32_t id)
@@ -483,9 +501,19 @@ static void go_on(greg_t *r, uint64_t ip, struct native_exit *e)
 		add_door(id);
 }
 
+static void read_ring(void)
+{
+	int64_t where;
+
+	for (where = records_from; where < slots->cur && n_records < MAX_RECORDS; where += 4)
+		memcpy(&records[n_records++], slots_mem + NATIVE_RING + where, 4);
+	records_from = -NATIVE_RING;
+}
+
 static void empty_ring(greg_t *r, uint64_t record)
 {
 	n_full++;
+	read_ring();
 	slots->cur = -NATIVE_RING;
 	r[REG_RCX] = -NATIVE_RING;
 	r[REG_RIP] = (greg_t)record;
@@ -545,32 +573,97 @@ static void run_from(uint64_t where, uint64_t s)
 	run_code();
 }
 
+/* What a run has left. */
+static struct outcome {
+	uint8_t data[DATA_BYTES], stack[sizeof(stack)], xmm[4][16];
+	uint64_t regs[N_REGS], flags;
+} alone, copied;
+
+static void take_outcome(struct outcome *o)
+{
+	memcpy(o->data, data, DATA_BYTES);
+	memcpy(o->stack, stack, sizeof(stack));
+	memcpy(o->regs, regs_out, sizeof(regs_out));
+	memcpy(o->xmm, xmm_out, sizeof(xmm_out));
+	o->flags = flags_out;
+}
+
+/* The program as it is, and from its copies. */
+static bool differ(uint8_t *start, uint64_t s)
+{
+	memset(&alone, 0, sizeof(alone));
+	memset(&copied, 0, sizeof(copied));
+	run_from((uintptr_t)start, s);
+	take_outcome(&alone);
+	n_records = 0;
+	records_from = slots->cur = -(int64_t)(4 + s % 64 * 4);	/* soon full */
+	run_from(units[find((uintptr_t)start)].code, s);
+	take_outcome(&copied);
+	read_ring();
+	return memcmp(&alone, &copied, sizeof(alone));
+}
+
+/* Where the branches went from record k on; returns how many. */
+static unsigned find_way(uint32_t k, uint64_t *to)
+{
+	unsigned n = 0, n_all = 0, most = 1 + pick(NATIVE_MAX_INSNS), i;
+
+	for (; k + 1 < n_records; k++) {
+		const struct native_exit *e = &exits[records[k]];
+		const struct native_insn *in = insns + units[e->unit].first_insn;
+		uint64_t next = e->kind == NATIVE_INDIRECT ?
+					units[exits[records[k + 1]].unit].start :
+					e->target;
+
+		n_all += e->n_insns;
+		if (n_all > most)
+			break;
+		for (i = 0; i < e->n_insns; i++)
+			if (in[i].cls != X86_OTHER)
+				to[n++] = i + 1u < e->n_insns ? in[i + 1].ip : next;
+	}
+	return n;
+}
+
+/* Copies some code along the way that it took. */
+static void add_way(void)
+{
+	uint32_t k = n_records ? pick(n_records) : 0, id, i;
+	uint64_t to[NATIVE_MAX_INSNS], start;
+	struct native_way way = { to, 0 };
+
+	way.n = n_records ? find_way(k, to) : 0;
+	if (!way.n)
+		return;
+	start = units[exits[records[k]].unit].start;
+	id = make_unit(start, &way);
+	if (!id)
+		return;
+	add_door(id);
+	for (i = 0; i < n_exits; i++)
+		if (exits[i].link && exits[i].target == start)
+			native_link(&area, &exits[i], units[id].code);
+}
+
 /* A program that ran differently. */
 static bool differs(uint8_t *start, uint64_t s)
 {
-	static uint8_t data_was[DATA_BYTES], stack_was[sizeof(stack)], xmm_was[4][16];
-	static uint64_t regs_was[N_REGS], flags_was;
-	uint32_t id;
+	bool bad;
+	unsigned i;
 
-	run_from((uintptr_t)start, s);
-	memcpy(data_was, data, DATA_BYTES);
-	memcpy(stack_was, stack, sizeof(stack));
-	memcpy(regs_was, regs_out, sizeof(regs_out));
-	memcpy(xmm_was, xmm_out, sizeof(xmm_out));
-	flags_was = flags_out;
 	n_units = 1;
-	n_exits = 0;
+	n_exits = n_insns = 0;
 	area.used = 0;
 	memset(tables, 0, 2 * NATIVE_N_TARGETS * sizeof(*tables));
 	native_area_init(&area);
 	slots->miss = area.miss;
-	slots->cur = -(int64_t)(4 + s % 64 * 4);	/* soon full */
-	id = get_unit((uintptr_t)start);
-	run_from(units[id].code, s);
-	return memcmp(data_was, data, DATA_BYTES) ||
-	       memcmp(stack_was, stack, sizeof(stack)) ||
-	       memcmp(regs_was, regs_out, sizeof(regs_out)) ||
-	       memcmp(xmm_was, xmm_out, sizeof(xmm_out)) || flags_was != flags_out;
+	get_unit((uintptr_t)start);
+	bad = differ(start, s);
+	for (i = 0; i < N_WAYS && !bad && !trouble; i++) {
+		add_way();
+		bad = differ(start, i % 2 ? s : next_random(&s) | 1);
+	}
+	return bad;
 }
 
 static void *map_at(uintptr_t where, size_t size, int prot)
