@@ -5,11 +5,11 @@
  *
  * Contract. A unit is a copy of instructions that are entered at the first one
  * alone, and is left at one of its exits. It follows fall-throughs; or a way that the
- * program was seen to take, through any branches, with an exit for each other way. All that the program can see stays as it is: registers and
- * flags (only lea, mov and jrcxz are added), return addresses, the stack (what
- * is below its pointer, too), the address in a fault (native_insn says which
- * instruction an address of the cache belongs to). Instructions that cannot be
- * copied exactly are not: the unit ends before them, at a trap.
+ * program was seen to take, through any branches, with an exit for each other way. All
+ * that the program can see stays as it is: registers and flags (only lea, mov and jrcxz
+ * are added), return addresses, the stack (what is below its pointer, too), the address in
+ * a fault (native_insn says which instruction an address of the cache belongs to).
+ * Instructions that cannot be copied exactly are not: the unit ends before them, at a trap.
  *
  * Records. One word for each exit that is taken, in the ring of the thread: the
  * number of the exit. A conditional branch that goes where the copy goes on costs
@@ -17,9 +17,10 @@
  * the words are the whole flow, whichever of several copies of the same code ran.
  *
  * Indirect branches. One in the middle of a way compares where it goes with the place that
- * the copy goes on with. For all others the tables say which door comes first for an address: the offset of
- * its code from a miss. Doors of several units that share an entry lead from one to the
- * next, so there is room for all, and none is ever written again but its link.
+ * the copy goes on with. For all others the tables say which door comes first for an
+ * address: the offset of its code from a miss. Doors of several units that share an entry
+ * lead from one to the next, so there is room for all, and none is ever written again but
+ * its link.
  *
  * Threads. The base of GS is a thread's struct native_slots, at whose end below
  * is its ring: the instructions that use GS themselves are not copied. What
@@ -85,8 +86,8 @@ struct native_exit {
 	uint64_t compare, compared;	/* whose comparison is there */
 	uint64_t after;		/* the instruction after SYSCALL */
 	uint32_t unit, to;	/* numbers; to 0: nothing linked */
-	uint32_t next_in;	/* the caller's: the next of those linked to the same
-				 * unit, + 1 */
+	uint32_t next_in;	/* the caller's: the next of those that are linked to
+				 * the same unit, or wait for it, + 1 */
 	uint16_t n_insns;	/* of the unit, when it leaves here */
 	uint16_t n_blocks;	/* the caller's */
 	uint8_t kind;

@@ -34,7 +34,6 @@
 #define SETTLE_STEPS 1000	/* far more than between two instructions */
 #define CALL_RSEQ 334
 #define ALIGN_FLAG 0x40000u	/* of EFLAGS: copied code is read where it is */
-#define AHEAD 32	/* units made at once, before they are reached */
 #define RECORD_AT 20	/* bytes from where an exit begins to its record, */
 #define RECORD_BYTES 20	/* and from there until it counts */
 
@@ -58,565 +57,6 @@ static void set_cur(struct step_thread *t, int64_t cur)
 static void count(const struct step_thread *t, enum step_count what)
 {
 	t->proc->step->counts[what]++;
-}
-
-/* ---- units ---- */
-
-/* Code that may change is read anew for each unit. */
-static struct native_page *read_page(struct step_thread *t, uint64_t addr)
-{
-	struct step_native *nc = t->proc->native;
-	uint8_t bytes[STEP_PAGE];
-	int kind = step_code_page(t, addr, bytes);
-	uint32_t i = step_hash_get(&nc->page_at, addr);
-	struct native_page *pg = i ? nc->pages[i - 1] : malloc(sizeof(*pg));
-
-	if (!pg || (!i && array_grow(&nc->pages, nc->n_pages, &nc->cap_pages,
-				     sizeof(pg)))) {
-		free(pg);
-		return NULL;
-	}
-	pg->addr = addr;
-	pg->ok = kind > 0;
-	pg->changes = kind == STEP_CODE_CHANGES;
-	pg->round = nc->n_units;
-	if (pg->ok)
-		memcpy(pg->bytes, bytes, sizeof(bytes));
-	if (i)
-		return pg;
-	nc->pages[nc->n_pages++] = pg;
-	step_hash_put(&nc->page_at, addr, (uint32_t)nc->n_pages);
-	return pg;
-}
-
-static struct native_page *get_page(struct step_thread *t, uint64_t addr)
-{
-	struct step_native *nc = t->proc->native;
-	uint32_t i = step_hash_get(&nc->page_at, addr);
-	struct native_page *pg = i ? nc->pages[i - 1] : NULL;
-
-	return pg && (!pg->changes || pg->round == nc->n_units) ?
-		       pg : read_page(t, addr);
-}
-
-static size_t fetch(void *priv, uint64_t ip, uint8_t *bytes)
-{
-	uint64_t page = ip & ~(uint64_t)(STEP_PAGE - 1);
-	struct native_page *pg = get_page(priv, page);
-	size_t at = ip - page, n = STEP_PAGE - at;
-
-	if (!pg || !pg->ok)
-		return 0;
-	n = n < 15 ? n : 15;
-	memcpy(bytes, pg->bytes + at, n);
-	if (n == 15)
-		return n;
-	pg = get_page(priv, page + STEP_PAGE);
-	if (!pg || !pg->ok)
-		return n;
-	memcpy(bytes + n, pg->bytes, 15 - n);
-	return 15;
-}
-
-static bool changes(void *priv, uint64_t ip)
-{
-	struct native_page *pg = get_page(priv, ip & ~(uint64_t)(STEP_PAGE - 1));
-
-	return pg && pg->changes;
-}
-
-uint32_t step_native_unit_of(const struct step_native *nc, uint64_t ip)
-{
-	uint32_t id = step_hash_get(&nc->by_ip, ip);
-
-	return id && !nc->units[id].dead ? id : 0;
-}
-
-static bool known(void *priv, uint64_t ip)
-{
-	return step_native_unit_of(((struct step_thread *)priv)->proc->native, ip);
-}
-
-/* The first area from whose both ends ip can be reached. */
-static unsigned area_for(const struct step_native *nc, uint64_t ip)
-{
-	int64_t reach = INT64_C(0x7ff00000);
-	unsigned i;
-
-	for (i = 0; i < NATIVE_N_AREAS; i++) {
-		int64_t d = (int64_t)(ip - nc->areas[i].at);
-
-		if (d > -reach + (int64_t)NATIVE_AREA_BYTES && d < reach)
-			return i;
-	}
-	return NATIVE_N_AREAS - 1;
-}
-
-static uint64_t area_at(void *priv, uint64_t ip)
-{
-	struct step_native *nc = ((struct step_thread *)priv)->proc->native;
-
-	return nc->areas[area_for(nc, ip)].at;
-}
-
-static int add_block(struct step_native *nc, const struct native_insn *first,
-		     const struct native_insn *last)
-{
-	if (array_grow(&nc->blocks, nc->n_blocks, &nc->cap_blocks,
-		       sizeof(*nc->blocks)))
-		return -1;
-	nc->blocks[nc->n_blocks++] = (struct soft_block){
-		.start = first->ip, .end = last->ip + last->size,
-		.target = last->target, .n_insns = (uint32_t)(last - first + 1),
-		.cls = last->cls, .last_size = last->size,
-	};
-	return 0;
-}
-
-/* The blocks of the unit in nc->copy, and how many each exit has done. */
-static int make_blocks(struct step_native *nc)
-{
-	struct native_copy *c = &nc->copy;
-	size_t before = nc->n_blocks;
-	unsigned i, first = 0, exit = 0;
-	bool last;
-
-	for (i = 0; i < c->n_insns; i++) {
-		last = i + 1 == c->n_insns &&
-		       c->exits[c->n_exits - 1].kind != NATIVE_TRAP;
-		if (c->insns[i].cls != X86_OTHER || last) {
-			if (add_block(nc, &c->insns[first], &c->insns[i]))
-				return -1;
-			first = i + 1;
-		}
-		for (; exit < c->n_exits && c->exits[exit].n_insns <= i + 1;
-		     exit++)
-			c->exits[exit].n_blocks =
-				(uint16_t)(nc->n_blocks - before);
-	}
-	return 0;
-}
-
-static int append(void *array, size_t *n, size_t *cap, size_t size,
-		  const void *from, unsigned count)
-{
-	unsigned i;
-
-	for (i = 0; i < count; i++) {
-		if (array_grow(array, *n, cap, size))
-			return -1;
-		memcpy(*(char **)array + *n * size,
-		       (const char *)from + i * size, size);
-		++*n;
-	}
-	return 0;
-}
-
-/* What reading an exit's records needs. */
-static int make_paths(struct step_native *nc, const struct native_unit *u)
-{
-	const struct native_exit *e = nc->exits + u->first_exit;
-	struct soft_path none = { .by_blocks = true }, path;
-	unsigned i;
-
-	for (i = 0; i < u->n_exits; i++, e++) {
-		path = e->n_blocks ? soft_path_of(nc->blocks, u->first_block,
-						  e->n_blocks, e->target) : none;
-		if (append(&nc->paths, &nc->n_paths, &nc->cap_paths,
-			   sizeof(path), &path, 1)) {
-			free(path.tail);
-			return -1;
-		}
-	}
-	return 0;
-}
-
-static int register_copy(struct step_native *nc, unsigned area, uint64_t ip)
-{
-	struct native_copy *c = &nc->copy;
-	struct native_unit u = { .start = ip, .code = c->code, .end = c->end,
-			  .first_insn = (uint32_t)nc->n_insns,
-			  .first_exit = (uint32_t)nc->n_exits,
-			  .first_block = (uint32_t)nc->n_blocks,
-			  .n_insns = (uint16_t)c->n_insns,
-			  .n_exits = (uint16_t)c->n_exits,
-			  .area = (uint8_t)area };
-	uint32_t id = (uint32_t)nc->n_units;
-	unsigned i;
-
-	u.low = u.high = ip;
-	for (i = 0; i < c->n_insns; i++) {
-		const struct native_insn *in = &c->insns[i];
-
-		u.low = in->ip < u.low ? in->ip : u.low;
-		u.high = in->ip + in->size > u.high ? in->ip + in->size : u.high;
-	}
-	if (make_blocks(nc) ||
-	    append(&nc->insns, &nc->n_insns, &nc->cap_insns,
-		   sizeof(*nc->insns), c->insns, c->n_insns) ||
-	    append(&nc->exits, &nc->n_exits, &nc->cap_exits,
-		   sizeof(*nc->exits), c->exits, c->n_exits))
-		return -1;
-	u.n_blocks = (uint16_t)(nc->n_blocks - u.first_block);
-	if (make_paths(nc, &u))
-		return -1;
-	if (append(&nc->units, &nc->n_units, &nc->cap_units, sizeof(u), &u, 1) ||
-	    append(&nc->order[area], &nc->n_order[area], &nc->cap_order[area],
-		   sizeof(id), &id, 1) ||
-	    step_hash_put(&nc->by_ip, ip, id))
-		return -1;
-	return 0;
-}
-
-/* A new unit for ip; 0: it cannot run from the cache. way NULL: none. */
-static uint32_t make_unit(struct step_thread *t, uint64_t ip, const struct native_way *way)
-{
-	struct step_native *nc = t->proc->native;
-	const struct native_source src = { fetch, changes, known, area_at, t };
-	unsigned area = area_for(nc, ip);
-	struct native_area *a = &nc->areas[area];
-	uint8_t bytes[15];
-
-	if (nc->failed || a->size - a->used < NATIVE_MAX_CODE ||
-	    nc->n_exits > NATIVE_MAX_ID - NATIVE_MAX_EXITS ||
-	    !fetch(t, ip, bytes))
-		return 0;
-	nc->translating = true;
-	native_translate(a, &src, way, ip, (uint32_t)nc->n_units,
-			 (uint32_t)nc->n_exits, &nc->copy);
-	nc->translating = false;
-	if (register_copy(nc, area, ip)) {
-		nc->failed = true;
-		return 0;
-	}
-	return nc->copy.n_insns ? (uint32_t)nc->n_units - 1 : 0;
-}
-
-/* The unit for ip; 0: it cannot run from the cache. */
-static uint32_t find_unit(struct step_thread *t, uint64_t ip)
-{
-	struct step_native *nc = t->proc->native;
-	uint32_t id = step_native_unit_of(nc, ip);
-
-	if (id)
-		return nc->units[id].n_insns ? id : 0;
-	return make_unit(t, ip, NULL);
-}
-
-/* The unit whose copy has this address; NULL: not in one. */
-static const struct native_unit *unit_at(const struct step_native *nc, uint64_t pc)
-{
-	size_t lo, hi, mid;
-	unsigned a;
-
-	for (a = 0; a < NATIVE_N_AREAS; a++) {
-		const struct native_unit *u;
-
-		if (pc - nc->areas[a].at >= nc->areas[a].used)
-			continue;
-		for (lo = 0, hi = nc->n_order[a]; lo < hi;) {
-			mid = (lo + hi) / 2;
-			u = &nc->units[nc->order[a][mid]];
-			if (pc < u->code)
-				hi = mid;
-			else if (pc >= u->end)
-				lo = mid + 1;
-			else
-				return u;
-		}
-	}
-	return NULL;
-}
-
-/* Where indirect branches end up that have no door. */
-static bool is_miss(const struct step_native *nc, uint64_t pc)
-{
-	unsigned a;
-
-	for (a = 0; a < NATIVE_N_AREAS; a++)
-		if (pc == nc->areas[a].miss)
-			return true;
-	return false;
-}
-
-static void unlink_exit(struct step_native *nc, struct native_exit *e)
-{
-	e->to = 0;
-	native_link(&nc->areas[nc->units[e->unit].area], e, 0);
-}
-
-/* Several threads may stop where an exit leads to nothing before the first of them is let
- * on: it is in the list of its unit once. */
-static void link_exit(struct step_native *nc, size_t id, uint32_t to)
-{
-	struct native_exit *e = &nc->exits[id];
-
-	if (e->to == to)
-		return;
-	e->to = to;
-	e->next_in = nc->units[to].in;
-	nc->units[to].in = (uint32_t)id + 1;
-	native_link(&nc->areas[nc->units[e->unit].area], e,
-		    nc->units[to].code);
-}
-
-/* ---- doors ---- */
-
-static uint64_t door_entry(uint64_t ip)
-{
-	return (ip >> 16) % NATIVE_REAL_TABLES * NATIVE_N_TARGETS + (ip & 0xffff);
-}
-
-/* The unit whose door is the first one there; 0: none. */
-static uint32_t first_door(const struct step_native *nc, uint64_t entry)
-{
-	uint32_t id = step_hash_get(&nc->doors, entry);
-
-	return nc->units[id].dead ? 0 : id;
-}
-
-static uint64_t door_code(const struct step_native *nc, uint32_t id)
-{
-	return id ? nc->units[id].door.code : nc->areas[0].miss;
-}
-
-/* The tables lead to it, or (0) to none. */
-static void set_first_door(struct step_native *nc, uint64_t entry, uint32_t id)
-{
-	int64_t *tables = (void *)nc->mem;
-
-	if (id && step_hash_put(&nc->doors, entry, id))
-		id = 0;
-	__atomic_store_n(&tables[entry],
-			 (int64_t)(door_code(nc, id) - nc->areas[0].miss),
-			 __ATOMIC_RELEASE);
-}
-
-/* Indirect branches find the unit. */
-static void add_door(struct step_native *nc, uint32_t id)
-{
-	struct native_unit *u = &nc->units[id];
-	struct native_area *a = &nc->areas[u->area];
-	uint64_t entry = door_entry(u->start);
-
-	if (u->door.code || a->size - a->used < NATIVE_MAX_CODE)
-		return;
-	u->next_door = first_door(nc, entry);
-	u->door = native_make_door(a, u->start, u->code,
-				   door_code(nc, u->next_door));
-	set_first_door(nc, entry, id);
-}
-
-/* They do not any more. A unit that is in the way of another one is dead already. */
-static void drop_door(struct step_native *nc, uint32_t id)
-{
-	struct native_unit *u = &nc->units[id], *p = NULL;
-	uint64_t entry = door_entry(u->start);
-	uint32_t at;
-
-	if (!u->door.code)
-		return;
-	for (at = first_door(nc, entry); at && at != id; at = p->next_door)
-		p = &nc->units[at];
-	if (!at)
-		return;
-	if (!p) {
-		set_first_door(nc, entry, u->next_door);
-		return;
-	}
-	p->next_door = u->next_door;
-	native_link_door(&nc->areas[p->area], &p->door,
-			 door_code(nc, u->next_door));
-}
-
-/* Where a unit may go on, with units that are made for it if there is room for
- * more: whatever is ready needs no stop when it is reached first. */
-static uint32_t make_ready(struct step_thread *t, uint64_t ip, size_t limit)
-{
-	struct step_native *nc = t->proc->native;
-	uint32_t id = step_native_unit_of(nc, ip);
-
-	if (!id && nc->n_units < limit)
-		id = find_unit(t, ip);
-	return id && nc->units[id].n_insns ? id : 0;
-}
-
-/* Links the unit, and those that it leads to, as far as is known. New units
- * have the numbers after it. */
-static void expand(struct step_thread *t, uint32_t id)
-{
-	struct step_native *nc = t->proc->native;
-	size_t limit = nc->n_units + AHEAD, i;
-	uint32_t to;
-
-	for (; id < nc->n_units; id++) {
-		const struct native_unit u = nc->units[id];
-
-		for (i = u.first_exit; i < u.first_exit + u.n_exits; i++) {
-			struct native_exit e = nc->exits[i];
-
-			if (e.to || !e.link)
-				continue;
-			to = make_ready(t, e.target, limit);
-			if (to)
-				link_exit(nc, i, to);
-		}
-		for (i = u.first_insn; i < u.first_insn + u.n_insns; i++) {
-			struct native_insn in = nc->insns[i];
-
-			if (in.cls != X86_CALL && in.cls != X86_IND_CALL)
-				continue;
-			to = make_ready(t, in.ip + in.size, limit);
-			if (to)
-				add_door(nc, to);
-		}
-	}
-}
-
-/* The unit for ip, which is about to run; 0: as find_unit(). */
-static uint32_t reach_unit(struct step_thread *t, uint64_t ip)
-{
-	size_t before = t->proc->native->n_units;
-	uint32_t id = find_unit(t, ip);
-
-	if (id && id >= before)
-		expand(t, id);
-	return id;
-}
-
-void step_native_replace(struct step_thread *t, uint32_t old, const struct native_way *way)
-{
-	struct step_native *nc = t->proc->native;
-	uint32_t id = make_unit(t, nc->units[old].start, way), i, next, to;
-	struct native_unit *u;
-
-	if (!id)
-		return;
-	u = &nc->units[id];
-	u->way = true;
-	for (i = nc->units[old].in; i; i = next) {
-		next = nc->exits[i - 1].next_in;
-		if (nc->exits[i - 1].to == old)
-			link_exit(nc, i - 1, id);
-	}
-	nc->units[old].in = 0;
-	if (nc->units[old].door.code) {
-		add_door(nc, id);
-		if (u->door.code)
-			drop_door(nc, old);
-	}
-	for (i = u->first_exit; i < u->first_exit + u->n_exits; i++) {
-		if (!nc->exits[i].link)
-			continue;
-		to = make_ready(t, nc->exits[i].target, 0);
-		if (to)
-			link_exit(nc, i, to);
-	}
-}
-
-static void forget_pages(struct step_native *nc, uint64_t start, uint64_t end)
-{
-	size_t i, n = 0;
-
-	step_hash_clear(&nc->page_at);
-	for (i = 0; i < nc->n_pages; i++) {
-		struct native_page *pg = nc->pages[i];
-
-		if (pg->addr + STEP_PAGE > start && pg->addr < end) {
-			free(pg);
-			continue;
-		}
-		nc->pages[n++] = pg;
-		if (step_hash_put(&nc->page_at, pg->addr, (uint32_t)n))
-			nc->failed = true;
-	}
-	nc->n_pages = n;
-}
-
-/* Whether any instruction of u was in [start, end). */
-static bool unit_overlaps(const struct step_native *nc, const struct native_unit *u,
-			  uint64_t start, uint64_t end)
-{
-	const struct native_insn *in = nc->insns + u->first_insn;
-	unsigned i;
-
-	for (i = 0; i < u->n_insns; i++)
-		if (in[i].ip < end && in[i].ip + in[i].size > start)
-			return true;
-	return u->start >= start && u->start < end;
-}
-
-/* Nothing leads to it any more. */
-static void kill_unit(struct step_native *nc, struct native_unit *u)
-{
-	struct native_exit *e;
-	uint32_t i, id = (uint32_t)(u - nc->units);
-
-	drop_door(nc, id);
-	u->dead = true;
-	for (i = u->in; i; i = e->next_in) {
-		e = &nc->exits[i - 1];
-		if (e->to == id)
-			unlink_exit(nc, e);
-	}
-	u->in = 0;
-}
-
-void step_native_forget(struct step_process *proc, uint64_t start, uint64_t end)
-{
-	struct step_native *nc = proc->native;
-	bool any = false;
-	size_t i;
-
-	if (!nc)
-		return;
-	forget_pages(nc, start, end);
-	for (i = 1; i < nc->n_units; i++) {
-		struct native_unit *u = &nc->units[i];
-
-		if (u->dead || u->low >= end || u->high <= start ||
-		    !unit_overlaps(nc, u, start, end))
-			continue;
-		kill_unit(nc, u);
-		any = true;
-	}
-	proc->step->counts[STEP_N_CHANGED] += any;
-}
-
-/* Of a unit's instructions, those in the page are no longer what was copied. */
-static bool unit_differs(const struct step_native *nc, const struct native_unit *u,
-			 uint64_t page, const uint8_t *before, const uint8_t *now)
-{
-	const struct native_insn *in = nc->insns + u->first_insn;
-	unsigned i;
-
-	for (i = 0; i < u->n_insns; i++) {
-		uint64_t from = in[i].ip, to = from + in[i].size;
-
-		from = from < page ? page : from;
-		to = to > page + STEP_PAGE ? page + STEP_PAGE : to;
-		if (from < to && memcmp(before + (from - page), now + (from - page),
-					to - from))
-			return true;
-	}
-	return false;
-}
-
-/* The recording has the new bytes from now on: a unit that is still of the old
- * ones must not run again without these being saved again. */
-void step_native_changed(struct step_process *proc, uint64_t page,
-			 const uint8_t *before, const uint8_t *now)
-{
-	struct step_native *nc = proc->native;
-	size_t i;
-
-	for (i = 1; nc && i < nc->n_units; i++) {
-		struct native_unit *u = &nc->units[i];
-
-		if (!u->dead && u->low < page + STEP_PAGE && u->high > page &&
-		    unit_differs(nc, u, page, before, now))
-			kill_unit(nc, u);
-	}
 }
 
 /* ---- in and out ---- */
@@ -692,7 +132,7 @@ bool step_native_enter(struct step_thread *t)
 		return false;
 	if (!n->slot && !claim_slot(t))
 		return false;
-	id = reach_unit(t, t->ip);
+	id = step_native_reach(t, t->ip);
 	if (!id || ptrace(PTRACE_GETREGS, t->tid, NULL, &r) ||
 	    r.eflags & (STEP_TRAP_FLAG | ALIGN_FLAG) || r.rip != t->ip)
 		return false;
@@ -809,12 +249,12 @@ static bool fault_comparing(struct step_thread *t, struct user_regs_struct *r,
 static bool try_out(struct step_thread *t, struct user_regs_struct *r, bool fault)
 {
 	struct step_native *nc = t->proc->native;
-	const struct native_unit *u = unit_at(nc, r->rip);
+	const struct native_unit *u = step_native_at(nc, r->rip);
 	const struct native_insn *in;
 	const struct native_exit *e;
 	unsigned i;
 
-	if (is_miss(nc, r->rip)) {
+	if (step_native_is_miss(nc, r->rip)) {
 		restore_all(t, r);
 		come_out(t, r, slots_of(t)->target);
 		return true;
@@ -906,7 +346,7 @@ static uint64_t unit_start(const struct step_thread *t)
 static void last_stop(struct step_thread *t, const struct user_regs_struct *r)
 {
 	struct step_native *nc = t->proc->native;
-	const struct native_unit *u = unit_at(nc, r->rip);
+	const struct native_unit *u = step_native_at(nc, r->rip);
 	uint64_t ip = unit_start(t);
 	unsigned k = u && u->start == ip ? done_at(nc, u, r->rip) : 0;
 
@@ -995,16 +435,16 @@ static int go_on(struct step_thread *t, struct user_regs_struct *r, uint64_t ip,
 {
 	size_t at = from ? (size_t)(from - t->proc->native->exits) : 0;
 	struct step_native *nc = t->proc->native;
-	uint32_t id = x86_is_vsyscall(ip) ? 0 : reach_unit(t, ip);
+	uint32_t id = x86_is_vsyscall(ip) ? 0 : step_native_reach(t, ip);
 
 	if (!id) {
 		come_out(t, r, ip);
 		return step_resume(t, 0);
 	}
 	if (from)
-		link_exit(nc, at, id);
+		step_native_link(nc, at, id);
 	else
-		add_door(nc, id);
+		step_native_door(nc, id);
 	t->native.target = ip;
 	t->native.tip = false;
 	t->native.last = UINT32_MAX;
@@ -1082,7 +522,7 @@ static bool full_trap(struct step_thread *t, struct user_regs_struct *r)
 {
 	const struct step_native *nc = t->proc->native;
 	uint64_t pc = r->rip - 1, record = 0;
-	const struct native_unit *u = unit_at(nc, pc);
+	const struct native_unit *u = step_native_at(nc, pc);
 	const struct native_exit *e;
 
 	for (e = u ? nc->exits + u->first_exit : NULL;
@@ -1102,9 +542,9 @@ static bool own_trap(struct step_thread *t, struct user_regs_struct *r)
 {
 	struct step_native *nc = t->proc->native;
 	uint64_t pc = r->rip - 1;
-	const struct native_unit *u = unit_at(nc, pc);
+	const struct native_unit *u = step_native_at(nc, pc);
 
-	if (is_miss(nc, pc)) {
+	if (step_native_is_miss(nc, pc)) {
 		count(t, STEP_N_INDIRECT);
 		restore_all(t, r);
 		go_on(t, r, slots_of(t)->target, NULL);
@@ -1118,7 +558,7 @@ static bool own_trap(struct step_thread *t, struct user_regs_struct *r)
 static void restart_call(struct step_thread *t, struct user_regs_struct *r)
 {
 	struct step_native *nc = t->proc->native;
-	const struct native_unit *u = unit_at(nc, r->rip);
+	const struct native_unit *u = step_native_at(nc, r->rip);
 	int64_t rax = (int64_t)r->rax;
 	uint32_t id;
 	unsigned i;
@@ -1130,7 +570,7 @@ static void restart_call(struct step_thread *t, struct user_regs_struct *r)
 
 		if (e->after != r->rip)
 			continue;
-		id = find_unit(t, nc->insns[u->first_insn + e->n_insns - 1u].ip);
+		id = step_native_find(t, nc->insns[u->first_insn + e->n_insns - 1u].ip);
 		if (!id)
 			return;
 		t->native.target = nc->units[id].start;

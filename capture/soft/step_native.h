@@ -25,7 +25,7 @@ struct native_unit {
 	uint64_t start, code, end;
 	uint32_t first_insn, first_exit, first_block;
 	uint64_t low, high;	/* its instructions are in [low, high) */
-	uint32_t in;		/* exits that were linked to it: the first + 1 */
+	uint32_t in;		/* exits that are linked to it: the first + 1 */
 	uint32_t next_door;	/* the unit of the door after its own; 0: none */
 	struct native_door door;	/* code 0: it has none */
 	uint16_t n_insns, n_exits, n_blocks;
@@ -34,11 +34,14 @@ struct native_unit {
 	bool way;		/* it follows one, and replaced another unit */
 };
 
+#define NATIVE_NO_EXIT UINT32_MAX
+
 struct native_page {
 	uint64_t addr;
 	bool ok, changes;
 	size_t round;		/* n_units when it was read */
 	uint8_t bytes[STEP_PAGE];
+	uint8_t begins[STEP_PAGE / 8];	/* bits: units begin here */
 };
 
 struct step_native {
@@ -58,11 +61,13 @@ struct step_native {
 	size_t n_heat;
 	uint32_t n_batches;
 	struct step_hash by_ip;	/* the newest unit */
+	struct step_hash waiting;	/* by target: an exit + 1, or NATIVE_NO_EXIT */
 	struct step_hash doors;	/* by entry of the tables: the unit of the first door;
 				 * dead: there is no door any more */
 	struct native_page **pages;
 	size_t n_pages, cap_pages;
 	struct step_hash page_at;
+	struct native_page *latest;	/* of pages; NULL */
 	bool taken[NATIVE_N_SLOTS];
 	uint32_t n_taken;
 	uint32_t n_sharing;	/* processes that share the memory, but one */
@@ -75,6 +80,18 @@ struct step_native {
  * to be stepped. */
 bool step_native_open(struct step_thread *t);
 
+/* step_native_unit.c. The unit for ip, 0: it cannot run from the cache; the same for what is
+ * about to run: it is linked with what it leads to, and more is made ahead. */
+uint32_t step_native_find(struct step_thread *t, uint64_t ip);
+uint32_t step_native_reach(struct step_thread *t, uint64_t ip);
+/* The unit whose copy has this address; NULL: not in one. */
+const struct native_unit *step_native_at(const struct step_native *nc, uint64_t pc);
+/* Where indirect branches end up that have no door. */
+bool step_native_is_miss(const struct step_native *nc, uint64_t pc);
+/* From now on the exit leads there. */
+void step_native_link(struct step_native *nc, size_t id, uint32_t to);
+/* Indirect branches find the unit. */
+void step_native_door(struct step_native *nc, uint32_t id);
 /* The newest unit that begins with the instruction at ip; 0: none. */
 uint32_t step_native_unit_of(const struct step_native *nc, uint64_t ip);
 /* Copies the code of a unit once more, along a way, and leads to that copy instead. */

@@ -467,6 +467,7 @@ void step_native_close(struct step_process *proc)
 	free(nc->blocks);
 	free(nc->heat);
 	free(nc->by_ip.e);
+	free(nc->waiting.e);
 	free(nc->doors.e);
 	free(nc->page_at.e);
 	free(nc);
