@@ -332,9 +332,9 @@ static void fold_wholes(struct diff_sum *s)
 
 /* A step or path in the making. */
 struct making {
-	struct diff_whole w;
 	size_t n;		/* of s->shares */
 	bool fits;		/* the code, so far */
+	struct diff_whole w;	/* last, for it has no size of its own */
 };
 
 /* The share of a function; programs are such that it is one of the last. */
