@@ -306,6 +306,7 @@ $(A64_DIR)/atomics_lse: tests/programs/aarch64/atomics.c
 	@mkdir -p $(@D)
 	$(Q)$(A64_CC) -std=gnu11 $(compile_traced) -march=armv8.1-a
 $(BUILD)/tests/programs/feature $(A64_DIR)/feature: tests/programs/feature.h
+$(BUILD)/tests/programs/jitter $(BUILD)/tests/programs/attached: tests/programs/reader.h
 $(filter $(BUILD)/tests/programs/stack_%,$(TRACED)): \
 	$(wildcard tests/programs/stack_*.h)
 

@@ -13,8 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "reader.h"
 
 #define N_THREADS 3
 
@@ -87,16 +88,6 @@ static void round_of_work(int n)
 			;
 }
 
-/* A recorder that looks for new code twice a second has seen it by then, on a loaded
- * machine, too. */
-static void wait_a_while(void)
-{
-	struct timespec ts = { .tv_sec = 2, .tv_nsec = 500000000 };
-
-	while (nanosleep(&ts, &ts))
-		;
-}
-
 static uint8_t *pages(int prot)
 {
 	uint8_t *p = mmap(NULL, 4096, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -121,9 +112,9 @@ static int prepare(void **handle, uint8_t *code)
 }
 
 /* W^X: pages of their own are made executable when they are full. */
-static int generate_more(uint8_t *code)
+static int generate_more(uint8_t *code, uint8_t **own_page)
 {
-	uint8_t *own = pages(PROT_READ | PROT_WRITE);
+	uint8_t *own = *own_page = pages(PROT_READ | PROT_WRITE);
 	work_fn fn;
 
 	if (!own)
@@ -138,7 +129,7 @@ static int generate_more(uint8_t *code)
 
 int main(void)
 {
-	uint8_t *code = pages(PROT_READ | PROT_WRITE | PROT_EXEC);
+	uint8_t *code = pages(PROT_READ | PROT_WRITE | PROT_EXEC), *own;
 	pthread_t threads[N_THREADS];
 	void *handle;
 	char line[16];
@@ -155,10 +146,11 @@ int main(void)
 	round_of_work(N_THREADS - 1);
 	dlclose(handle);
 	loaded = load(&handle);
-	if (!loaded || generate_more(code) ||
+	if (!loaded || generate_more(code, &own) ||
 	    pthread_create(&threads[i], NULL, worker, NULL))
 		return 1;
-	wait_a_while();
+	wait_for_reader(code);
+	wait_for_reader(own);
 	round_of_work(N_THREADS + 1);	/* the new one twice */
 	for (i = 0; i < N_THREADS; i++)
 		pthread_join(threads[i], NULL);
