@@ -245,6 +245,8 @@ void step_clear_trap_flag(const struct step_thread *t);
 int step_let_go(struct step_thread *t, int sig);
 /* The trap of a step that ended is still to be taken by the thread. */
 bool step_trap_queued(pid_t tid);
+/* That of an INT3. */
+bool step_int3_queued(pid_t tid);
 /* True: tid is the program whose end ends the recording. */
 bool step_beside(struct step *st, pid_t tid, int status);
 /* Ends that program; its status. */

@@ -37,6 +37,7 @@
 #define GATHER_NS 1000000000u	/* for all to stop */
 #define AGAIN_NS 100000000u	/* between two interrupts of who is left */
 #define LET_GO_NS 2000000000u	/* for all to stop, after a second signal */
+#define KTHREADD 2		/* the kernel's threads are its children */
 #define END_NS 3000000000u	/* for the program beside them to end */
 
 /* A number of /proc/TID/status; -1: there is none. state: its letter. */
@@ -64,6 +65,7 @@ static int refuse(struct aux_diag *diag, pid_t tid, int err)
 {
 	char state = 0;
 	long tracer = read_status(tid, "TracerPid", &state);
+	long parent = read_status(tid, "PPid", &state);
 
 	if (tracer > 0)
 		return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
@@ -72,8 +74,11 @@ static int refuse(struct aux_diag *diag, pid_t tid, int err)
 				tracer);
 	if (read_status(tid, "VmSize", &state) < 0)
 		return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
+				parent == 0 || parent == KTHREADD ?
 				"thread %d has no user code: it belongs to the "
-				"kernel", tid);
+				"kernel" :
+				"thread %d is ending: it has no memory any more",
+				tid);
 	return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
 			"cannot trace thread %d: %s (it must be yours, or be "
 			"root: sudo; and /proc/sys/kernel/yama/ptrace_scope "
@@ -360,16 +365,26 @@ int step_attach(struct step *st)
  * ---- the end ----
  */
 
-bool step_trap_queued(pid_t tid)
+static bool is_queued(pid_t tid, bool int3)
 {
 	struct __ptrace_peeksiginfo_args at = { .nr = 1 };
 	siginfo_t si;
 
 	for (; ptrace(PTRACE_PEEKSIGINFO, tid, &at, &si) == 1; at.off++)
 		if (si.si_signo == SIGTRAP && si.si_code > 0 &&
-		    si.si_code != SI_KERNEL)
+		    (si.si_code == SI_KERNEL) == int3)
 			return true;
 	return false;
+}
+
+bool step_trap_queued(pid_t tid)
+{
+	return is_queued(tid, false);
+}
+
+bool step_int3_queued(pid_t tid)
+{
+	return is_queued(tid, true);
 }
 
 /*

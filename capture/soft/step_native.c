@@ -100,6 +100,8 @@ static int run_on(struct step_thread *t, const struct user_regs_struct *r)
 {
 	ptrace(PTRACE_SETREGS, t->tid, NULL, r);
 	t->running = true;
+	if (t->proc->step->detaching)
+		ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
 	ptrace(PTRACE_CONT, t->tid, NULL, NULL);
 	return t->proc->step->error;
 }
@@ -592,6 +594,17 @@ static bool group_stop(struct step_thread *t, struct user_regs_struct *r, int si
 	return true;
 }
 
+/* It ran one of our INT3 and was told to stop before that could be: that stop is yet to
+ * come, and tells where it is. */
+static bool stop_for_int3(struct step_thread *t)
+{
+	if (!step_int3_queued(t->tid))
+		return false;
+	t->running = true;
+	ptrace(PTRACE_CONT, t->tid, NULL, NULL);
+	return true;
+}
+
 /* Reads what t stopped for. False: it was killed since. The kernel then has no answer,
  * or that of PTRACE_EVENT_EXIT, which is the next stop. */
 static bool read_cause(const struct step_thread *t, siginfo_t *si)
@@ -623,6 +636,8 @@ bool step_native_stop(struct step_thread *t, int *status)
 	}
 	if (event == PTRACE_EVENT_STOP && !detaching)
 		return group_stop(t, &r, sig);
+	if (event == PTRACE_EVENT_STOP && stop_for_int3(t))
+		return true;
 	if (int3 && own_trap(t, &r))
 		return true;
 	count(t, STEP_N_SIGNALS);

@@ -496,6 +496,36 @@ void step_native_inherit(struct step_process *proc,
 
 /* Whatever it has of a cache, its own or its parent's, is gone. sig: what the thread
  * is stopped by, as it is afterwards. */
+/*
+ * At the entry of a system call the kernel would take the first of ours for another
+ * number of it, and not run its instruction. So the thread does not make it: it is 2
+ * bytes back, where it will.
+ */
+static bool leave_entry(struct step_thread *t)
+{
+	struct user_regs_struct r;
+	siginfo_t si;
+	int status;
+
+	if (ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si) ||
+	    ptrace(PTRACE_GETREGS, t->tid, NULL, &r))
+		return false;
+	if ((si.si_code & ~0x80) != SIGTRAP || (int64_t)r.rax != -ENOSYS ||
+	    (int64_t)r.orig_rax < 0)
+		return true;
+	r.rax = r.orig_rax;
+	r.orig_rax = UINT64_MAX;
+	r.rip -= 2;
+	if (ptrace(PTRACE_SETREGS, t->tid, NULL, &r))
+		return false;
+	do {
+		if (ptrace(PTRACE_SINGLESTEP, t->tid, NULL, NULL) ||
+		    !step_wait(t, &status))
+			return false;
+	} while (status >> 16 == PTRACE_EVENT_STOP);
+	return !(status >> 16);
+}
+
 void step_native_remove(struct step_thread *t, int sig)
 {
 	struct step_process *proc = t->proc;
@@ -504,7 +534,7 @@ void step_native_remove(struct step_thread *t, int sig)
 	bool has_si;
 	int i;
 
-	if (!proc->native_at[0] || proc->native_shares)
+	if (!proc->native_at[0] || proc->native_shares || !leave_entry(t))
 		return;
 	has_si = sig && !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si);
 	if (!begin_calls(&h))
