@@ -8,6 +8,7 @@
  *
  *   follow_short_packets	the loop: short TNTs, TIPs and short CYCs whose path is in
  *			the first line of its hash. Nearly everything is here.
+ *   follow_stream	the same where returns are compressed.
  *   consume_packet	one packet of time, or one TNT or TIP that needs more: another
  *			hash slot, a new path, the return stack of before.
  *   slow.c		all else. What is not understood is left as it was found.
@@ -16,27 +17,8 @@
  * in front of it. Here the last TNT or TIP is reported at once; it stands only when
  * pt_sync_verify has seen that no broken packet follows (struct pt_mark).
  *
- * Lazy timing. A host that wants no times (time_step UINT64_MAX: count, coverage, profiles
- * by instructions) still has to stop at its horizon. While that is far, CYCs are not even
- * added up, and of an MTC only its 8 bits are looked at:
- *
- *  - count_periods says how many MTC periods certainly end before the horizon. An MTC
- *    that stays below is skipped; the first that does not ends lazy timing.
- *  - CYCs without an MTC could lead far, too. So each MTC sets a guard some bytes ahead,
- *    up to which all the bytes, were they CYCs, could not reach the horizon: a byte holds
- *    less than 2^CYCLES_SHIFT cycles (a large CYC moves the guard closer). At the guard
- *    the slower functions look.
- *  - pt_lazy_end reads again, from lazy.from on, what was skipped: only TNT, TIP, CYC and
- *    MTC packets can be there. At a PSB there is nothing to read, as a PSB forgets
- *    all of time.
- *
- * Measured (918d6bd): gzip 975 to 771 million host instructions for 210 million traced,
- * cc1 3983 to 3520 for 396.
- *
- * Where times are wanted, cycles are added up in a register and compared with a limit,
- * which is where a TIME could be due, or pt_time has more to do than add: load_time.
- *
- * This file is one translation unit with its helpers for the sake of speed.
+ * How time is followed: fast_time.c. This file is one translation unit with its helpers
+ * for the sake of speed.
  */
 #include <string.h>
 
@@ -47,26 +29,12 @@
 				 * took 1.54 G host instructions, not 1.25 (2f3f8a3) */
 #define PT_LONG_TNT 47		/* bits of a long TNT, at most */
 #define SHORT_TNT 7		/* events of a short one: its 6 bits and a TIP */
-#define TURN (SHORT_TNT + 1)	/* events of a turn with returns, and a TIME */
+#define STREAM_GROUP 6		/* the same with compressed returns, if there are more
+				 * than FEW_PATHS: of twelve bits, more would be new than
+				 * it saves (cc1: 615 thousand paths, not 381) */
+#define FEW_PATHS 16384
 #define TSC_MASK ((UINT64_C(1) << 56) - 1)
 #define MAX_PACKET 16		/* no packet that is taken here is longer */
-#define OFTEN (UINT64_C(1) << 24) /* ticks; below, TIMEs are no exception */
-#define SKIP_PERIOD 4096	/* ticks; longer MTC periods hold too many CYCs */
-#define CYCLES_SHIFT 11		/* a byte of a CYC stands for fewer than 2^11 cycles */
-
-/* Skips the MTC at p. False: after it the time may be at the horizon. */
-static inline bool skip_mtc(struct pt_fast *r, const uint8_t *p)
-{
-	struct pt_lazy *skip = &r->d->lazy;
-	uint64_t periods = skip->periods + (uint8_t)(p[1] - skip->ctc);
-
-	if (periods > r->max_periods)
-		return false;
-	skip->periods = periods;
-	skip->ctc = p[1];
-	skip->guard = p + r->d->guard_bytes;
-	return true;
-}
 
 /* ---- the loop ---- */
 
@@ -77,6 +45,12 @@ struct at {
 	struct aux_flow *o;
 	uint32_t top, depth;
 };
+
+/* How many bits of a long TNT are looked up at a time with compressed returns. */
+static unsigned stream_group(const struct pt_fast *r)
+{
+	return r->d->memo.n_paths < FEW_PATHS ? PT_GROUP : STREAM_GROUP;
+}
 
 /* The entry of a key, if it is in the first line of its hash, its region is
  * mapped, and its path ends where the packets do. Both entries of the line are
@@ -137,7 +111,7 @@ INLINE uint64_t add_cycles(uint64_t cycles, uint64_t w, unsigned more)
 	return cycles + ((w >> 3 & 31) | (high & -(uint64_t)more));
 }
 
-/* The CYC at *p, which w begins with. False: the loop leaves it to consume_cyc. */
+/* The CYC at *p, which w begins with. False: the loop leaves it to pt_fast_take_cyc. */
 INLINE bool take_cyc(const struct pt_fast *r, uint64_t w, const uint8_t **p,
 		     uint64_t *cycles, uint64_t limit, bool lazy)
 {
@@ -194,13 +168,12 @@ INLINE unsigned skip_in_loop(struct pt_fast *r, const uint8_t *p, bool lazy,
 {
 	if (!*p)	/* PAD */
 		return 1;
-	if (!lazy || packet_kind[*p] != MTC || !skip_mtc(r, p))
+	if (!lazy || packet_kind[*p] != MTC || !pt_fast_skip_mtc(r, p))
 		return 0;
 	*last = loop_end(r, true);
 	return 2;
 }
 
-static void load_time(struct pt_fast *r);
 static void begin_loop_time(struct pt_fast *r);
 
 /* Reads an MTC while timing is not lazy. False: the loop has to be left after it,
@@ -210,7 +183,7 @@ static __attribute__((noinline)) bool take_mtc(struct pt_fast *r,
 {
 	pt_fast_store_time(r);
 	pt_time_mtc(&r->d->cur.time, p[1]);
-	load_time(r);
+	pt_fast_load_time(r);
 	begin_loop_time(r);
 	return emits_times ? r->loop_emits : !r->time_due;
 }
@@ -264,104 +237,45 @@ INLINE const struct pt_entry *find_pop(const struct pt *d, const struct at *at,
 }
 
 /* Follows e, and returns to where the stack says, of which find_pop has made sure. */
-INLINE void follow_pop(struct pt_fast *r, struct at *at, const struct pt_entry *e)
+INLINE void follow_pop(struct pt *d, struct at *at, const struct pt_entry *e,
+		       uint64_t offset)
 {
-	struct pt_calls *c = &r->d->stack.calls[(at->top - 1) & (PT_STACK - 1)];
+	struct pt_calls *c = &d->stack.calls[(at->top - 1) & (PT_STACK - 1)];
 
-	set_path_event(at->o++, e, r->offset);
+	set_path_event(at->o++, e, offset);
 	at->key_ip = pt_key_ip(c->sites[c->n - 1]);
 	at->top -= !--c->n;
 	at->depth = (at->depth > e->room ? e->room : at->depth) - 1;
 }
 
-/* Leaves to follow_rest the bits of a key, of a TNT that is consumed, with the TIP that
- * is next: its paths are kept for the keys that the loop asks for. */
-INLINE void leave_bits(struct pt_fast *r, uint64_t key)
-{
-	r->rest_tip = key & PT_TIP;
-	r->rest = key >> 1 & PT_BITS;
-	r->n = 63 - (unsigned)__builtin_clzll(r->rest);
-}
-
-/* Follows pop and the returns after it. The entry that takes the rest of *key, which is
- * not followed yet; NULL: none does, and bits are left in r->n, or all are followed but
- * for the TIP. */
-INLINE const struct pt_entry *pass_returns(struct pt_fast *r, struct at *at,
-					   const struct pt_entry *pop, uint64_t *key,
-					   uint32_t tip)
-{
-	const struct pt_entry *e;
-
-	do {
-		follow_pop(r, at, pop);
-		if (pop->left == 1)
-			return NULL;
-		*key = at->key_ip | r->mode | tip | pt_key_bits(pop->left);
-		e = find_first(&r->d->memo, *key, tip);
-		pop = e ? NULL : find_pop(r->d, at, *key);
-	} while (pop);
-	if (!e)
-		leave_bits(r, *key);
-	return e;
-}
-
-/* Follows the bits of key, without a TIP, from a path that returns to a call before it
- * on. Returns how many are left. */
-static __attribute__((noinline)) unsigned follow_pops(struct pt_fast *r, struct at *at,
-						      uint64_t key)
-{
-	const struct pt_entry *e, *pop = find_pop(r->d, at, key);
-	unsigned n;
-
-	if (!pop)
-		return 31 - (unsigned)__builtin_clz((unsigned)key >> 1 & PT_BITS);
-	e = pass_returns(r, at, pop, &key, 0);
-	n = r->n;
-	r->n = 0;
-	if (!e)
-		return n;
-	follow_entry(r->d, at, e, r->offset);
-	at->key_ip = e->next & PT_KEY_IP_MASK;
-	return 0;
-}
-
-/* Follows the k highest bits of rest. Returns how many are left. */
-INLINE unsigned follow_group(struct pt_fast *r, struct at *at, const uint8_t *p,
-			     uint64_t rest, unsigned k, bool returns)
+/* Follows the k highest bits of rest. False: no entry is where the loop looks. */
+INLINE bool follow_group(struct pt_fast *r, struct at *at, const uint8_t *p,
+			 uint64_t rest, unsigned k)
 {
 	uint64_t key = at->key_ip | r->mode | rest >> (63 - k) | 1 | UINT64_C(2) << k;
 	const struct pt_entry *e = find_first(&r->d->memo, key, 0);
-	struct at there = *at;	/* so that at stays in registers */
-	unsigned left;
 
-	if (!e && returns) {
-		r->offset = r->base + (uintptr_t)p;
-		left = follow_pops(r, &there, key);
-		*at = there;
-		return left;
-	}
 	if (!e)
-		return k;
+		return false;
 	follow_entry(r->d, at, e, r->base + (uintptr_t)p);
 	at->key_ip = e->next & PT_KEY_IP_MASK;
-	return 0;
+	return true;
 }
 
 /* Follows a long TNT in groups of its bits. Returns how many bits are left. */
 INLINE unsigned follow_long_tnt(struct pt_fast *r, struct at *at, const uint8_t *p,
-				uint64_t bits, bool returns)
+				uint64_t bits)
 {
-	unsigned n = 63 - (unsigned)__builtin_clzll(bits), left;
+	unsigned n = 63 - (unsigned)__builtin_clzll(bits);
 	uint64_t rest = bits << 1 << (63 - n);
 
 	while (n >= PT_GROUP) {
+		if (!follow_group(r, at, p, rest, PT_GROUP))
+			return n;
 		n -= PT_GROUP;
-		left = follow_group(r, at, p, rest, PT_GROUP, returns);
-		if (left)
-			return n + left;
 		rest <<= PT_GROUP;
 	}
-	return n ? follow_group(r, at, p, rest, n, returns) : 0;
+	return n && !follow_group(r, at, p, rest, n) ? n : 0;
 }
 
 /*
@@ -379,17 +293,15 @@ INLINE unsigned follow_long_tnt(struct pt_fast *r, struct at *at, const uint8_t 
  * gzip from 1.20 to 1.16 G host instructions, python from 1.72 to 1.44, and cc1
  * to 0.85 of its time (edb363d).
  *
- * joined, emits_times, lazy and returns are constants in each of the calls
- * (run_fast_loop), so that no version spends registers or instructions on what
- * it does not do. returns: bits may be returns to calls that no path has, after which
- * bits may be left in r->n.
+ * joined, emits_times and lazy are constants in each of the calls (run_fast_loop),
+ * so that no version spends registers or instructions on what it does not do.
  */
 INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 				 const uint8_t *p, bool joined, bool emits_times,
-				 bool lazy, bool returns)
+				 bool lazy)
 {
 	const struct pt_memo *s = &r->d->memo;
-	const struct aux_flow *full = r->end - (returns ? TURN : 2);
+	const struct aux_flow *full = r->end - 2;
 	const uint8_t *last = loop_end(r, lazy);
 	struct aux_flow *mark = NULL;
 	uint64_t last_ip = r->last_ip, cycles = r->cycles, mark_key = 0;
@@ -398,7 +310,7 @@ INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 	while (p < last && at->o < full) {
 		uint64_t w = load_le64(p), key, ip;
 		const struct tip_packet *t;
-		const struct pt_entry *e, *pop;
+		const struct pt_entry *e;
 		unsigned tnt;
 
 		if ((w & 3) == 3 && !take_cyc(r, w, &p, &cycles, limit, lazy))
@@ -416,22 +328,10 @@ INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 			emit_time_in_loop(r, at, cycles, r->base + (uintptr_t)p);
 		key |= at->key_ip | r->mode | t->key;
 		e = find_first(s, key, t->key);
-		pop = e || !returns ? NULL : find_pop(r->d, at, key);
-		if (!e && !pop)
+		if (!e)
 			break;
 		mark = at->o;
 		mark_key = key;
-		if (pop) {
-			r->offset = r->base + (uintptr_t)p;
-			e = pass_returns(r, at, pop, &key, t->key);
-			if (!e) {	/* a TIP is the next turn's */
-				mark_key &= ~(uint64_t)PT_TIP;
-				p += tnt;
-				if (r->n)
-					break;
-				continue;
-			}
-		}
 		follow_entry(r->d, at, e, r->base + (uintptr_t)p);
 		at->key_ip = e->next & PT_KEY_IP_MASK;
 		p += tnt;
@@ -450,43 +350,19 @@ INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 	return p;
 }
 
-/*
- * Consumes the short TNT at p, of which a bit is a return to a call that no path has:
- * with compressed returns, which CPUs make unless they are told not to, that is every
- * other one. joined: with the TIP after it. From then on the loop takes them, in a version
- * that is slower at all else (10 % where there are none). Bits may be left in r->n.
- * Returns the size of what is consumed; 0: nothing.
- */
-static __attribute__((noinline)) unsigned
-follow_returns(struct pt_fast *r, struct at *at, const uint8_t *p, bool joined)
+/* If a bit of the TNT at p is a return to a call that no path has, returns are compressed:
+ * from then on follow_stream takes packets. joined: with the TIP after it. */
+static __attribute__((noinline)) void notice_returns(struct pt_fast *r, const struct at *at,
+						     const uint8_t *p, bool joined)
 {
 	const struct tip_packet *t = &tip_packets[joined ? p[1] : 0];
-	uint64_t key = at->key_ip | r->mode | tnt_keys[*p] | t->key;
-	const struct pt_entry *e, *pop = find_pop(r->d, at, key);
 
-	if (!pop)
-		return 0;
-	r->d->has_returns = true;
-	r->offset = r->base + (uintptr_t)p;
-	r->mark = at->o;
-	r->mark_key_ip = at->key_ip;
-	r->mark_tip = false;
-	e = pass_returns(r, at, pop, &key, t->key);
-	if (!e)
-		return 1;
-	follow_entry(r->d, at, e, r->offset);
-	at->key_ip = e->next & PT_KEY_IP_MASK;
-	if (!t->size)
-		return 1;
-	r->last_ip ^= (r->last_ip ^ load_le64(p + 2) << 16) & t->mask;
-	at->key_ip = r->last_ip;
-	r->mark_tip = true;
-	return 1 + t->size;
+	r->d->has_returns |= find_pop(r->d, at, at->key_ip | r->mode |
+						tnt_keys[*p] | t->key) != NULL;
 }
 
 /* The loop, and long TNTs between. Bits of the last one may be left in r->n. */
-INLINE void fast_loop(struct pt_fast *r, bool joined, bool emits_times, bool lazy,
-		      bool returns)
+INLINE void fast_loop(struct pt_fast *r, bool joined, bool emits_times, bool lazy)
 {
 	struct pt *d = r->d;
 	struct at at = { r->key_ip, r->o, d->stack.top, d->stack.depth };
@@ -496,25 +372,15 @@ INLINE void fast_loop(struct pt_fast *r, bool joined, bool emits_times, bool laz
 		uint64_t bits, key_ip;
 		struct aux_flow *o;
 		unsigned n;
-		bool room;
 
-		p = follow_short_packets(r, &at, p, joined, emits_times, lazy,
-					 returns);
-		if (r->n)
-			break;
+		p = follow_short_packets(r, &at, p, joined, emits_times, lazy);
 		if (emits_times ? !r->loop_emits : r->time_due)
 			break;
-		room = !returns && p < loop_end(r, lazy) &&
-		       r->end - at.o > SHORT_TNT;
-		if (room && tnt_keys[*p] & 1) {
+		if (p < r->last && tnt_keys[*p] & 1) {
 			struct at there = at;	/* so that at stays in registers */
 
-			n = follow_returns(r, &there, p, joined);
-			at = there;
-			p += n;
-			if (r->n || !n)
-				break;
-			continue;
+			notice_returns(r, &there, p, joined);
+			break;
 		}
 		bits = p < r->last && r->end - at.o > PT_LONG_TNT + 1
 			       ? long_tnt_bits(p)
@@ -526,7 +392,7 @@ INLINE void fast_loop(struct pt_fast *r, bool joined, bool emits_times, bool laz
 					  r->base + (uintptr_t)p);
 		key_ip = at.key_ip;
 		o = at.o;
-		n = follow_long_tnt(r, &at, p, bits, returns);
+		n = follow_long_tnt(r, &at, p, bits);
 		if (at.o == o)
 			break;
 		r->mark = o;
@@ -546,6 +412,299 @@ INLINE void fast_loop(struct pt_fast *r, bool joined, bool emits_times, bool laz
 	d->stack.depth = at.depth;
 }
 
+/* ---- the loop for compressed returns ----
+ *
+ * A CPU compresses returns unless it is told not to: where one leads only the stack
+ * says, and hardly a TIP ends a TNT early. So a TNT is six bits from wherever the last
+ * one ended. Were paths to begin where packets do, they would begin at any branch, and most
+ * would be new. Here they begin where a TIP or a return to a call before them leads, or
+ * after six bits from there: what a packet has more waits for those of the next one
+ * (struct queue). A compiler's run of 69 million bits asked for 230 thousand paths, and so
+ * for 131 thousand; cc1 with long TNTs, which had twelve bits at a time, took 2.7 s and
+ * takes 1.3.
+ *
+ * Nothing may wait where the flow has to be known: at packets of time, which come before
+ * the branches after them, unless timing is lazy; and at the last packet before one that
+ * may be broken (pt_sync_verify). may_wait sees to that: when bits wait, a TIP is next, or
+ * a TNT and after it one more of them.
+ */
+#define STREAM_TURN (SHORT_TNT + PT_GROUP + 1)	/* events of a turn, with a TIME; */
+#define TIMES 3			/* packets of time that bits may wait for */
+#define LONG_TURN (STREAM_TURN + PT_LONG_TNT)	/* and of one with a long TNT */
+
+/* Bits that are not followed: the n highest, the oldest first; the others are 0. own: bits
+ * of the packet at p, which is at offset; those before are of the one at before. t: the
+ * TIP after them, or one without a size; tip: PT_TIP until it is taken. */
+struct queue {
+	uint64_t bits;
+	unsigned n, own, size;
+	unsigned group, wide;	/* bits of a key; of one of a long TNT */
+	const struct tip_packet *t;
+	uint32_t tip;
+	const uint8_t *p;
+	uint64_t offset, before;
+};
+
+/* Adds the TNT or TIP at p, joined with the TIP after it. False: it is neither, or there
+ * is no room for so many events. */
+INLINE bool queue_packet(struct queue *q, const uint8_t *p, ptrdiff_t room, bool joined)
+{
+	uint64_t bits = (uint64_t)*p << 56;
+
+	q->size = 1;
+	q->group = STREAM_GROUP;
+	if (__builtin_expect(!(tnt_keys[*p] & 1), 0)) {
+		bits = room < LONG_TURN ? 0 : long_tnt_bits(p) << 1;
+		q->size = bits ? 8 : 0;
+		q->group = q->wide;
+		if (!bits && !tip_packets[*p].size)
+			return false;
+		bits |= !bits << 1;
+	}
+	q->own = (unsigned)__builtin_clzll(bits);	/* of zeros before the stop bit */
+	bits = bits << q->own << 1;
+	q->own = (q->size == 1 ? 6 : 62) - q->own;
+	q->bits |= bits >> q->n;
+	q->n += q->own;
+	q->p = p;
+	q->t = &tip_packets[!q->size || (joined && q->size == 1) ? p[q->size] : 0];
+	q->tip = q->t->key;
+	return true;
+}
+
+/* After the packets of time at p that the loop takes: CYCs and an MTC between. */
+INLINE const uint8_t *after_times(const struct pt_fast *r, const uint8_t *p)
+{
+	for (unsigned i = 0; i < TIMES; i++) {
+		unsigned w = p[0] | (unsigned)p[1] << 8;
+
+		if ((w & 3) == 3 && !(w & r->stops[w & 7]))
+			p += 1 + (w >> 2 & 1);
+		else if (packet_kind[*p] == MTC)
+			p += 2;
+		else
+			break;
+	}
+	return p;
+}
+
+/* The size of the TNT at p; 0: another packet. */
+INLINE unsigned tnt_size(const uint8_t *p)
+{
+	return tnt_keys[*p] & 1 ? 1 : *p == 2 && long_tnt_bits(p) ? 8 : 0;
+}
+
+/* For may_wait, where the packets at next are not two short ones. */
+static __attribute__((noinline)) unsigned may_wait_for(const struct pt_fast *r,
+						       const uint8_t *next, bool lazy,
+						       unsigned group)
+{
+	unsigned size;
+
+	if (lazy)
+		next = after_times(r, next);
+	size = tnt_size(next);
+	if (tip_packets[*next].size)
+		return group;
+	next += size;
+	if (lazy)
+		next = after_times(r, next);
+	return size && (tip_packets[*next].size || tnt_size(next)) ? group - 1 : 0;
+}
+
+/* How many bits may wait for the packet at next: of one packet only. With lazy timing
+ * no branch waits for a time, so these may be between. */
+INLINE unsigned may_wait(const struct pt_fast *r, const struct queue *q,
+			 const uint8_t *next, bool lazy)
+{
+	unsigned n = tnt_keys[next[0]] & tnt_keys[next[1]] & 1 ?
+			     q->group - 1 : may_wait_for(r, next, lazy, q->group);
+
+	return n < q->own ? n : q->own;
+}
+
+static unsigned follow_made(struct pt_fast *r, struct at *at, uint64_t key,
+			    uint64_t offset);
+
+/* Follows the bits of key, or the first of them, where find_first finds nothing. Returns
+ * the others, below a stop bit, with PT_TIP if that is in key and was not taken; 0: none
+ * is followed. */
+INLINE unsigned follow_key(struct pt_fast *r, struct at *at, uint64_t key, uint64_t offset)
+{
+	const struct pt_entry *e = find_pop(r->d, at, key);
+	struct at there;
+	unsigned left;
+
+	if (e) {
+		follow_pop(r->d, at, e, offset);
+		return e->left | (key & PT_TIP);
+	}
+	there = *at;	/* so that at stays in registers */
+	left = follow_made(r, &there, key, offset);
+	*at = there;
+	return left;
+}
+
+/* Follows whole groups, as long as there are more bits and find_first finds them. */
+INLINE void follow_groups_of(struct pt_fast *r, struct at *at, struct queue *q)
+{
+	const uint64_t rest = r->mode | UINT64_C(2) << q->group | 1;
+	unsigned n = q->n;
+
+	while (n > q->group) {
+		uint64_t key = at->key_ip | rest | q->bits >> (63 - q->group);
+		const struct pt_entry *e = find_first(&r->d->memo, key, 0);
+
+		if (__builtin_expect(!e, 0))
+			break;
+		follow_entry(r->d, at, e, n > q->own ? q->before : q->offset);
+		at->key_ip = e->next & PT_KEY_IP_MASK;
+		n -= q->group;
+		q->bits <<= q->group;
+	}
+	q->n = n;
+}
+
+/* Follows bits until at most wait are left, and the TIP, if there is one. False: not
+ * all. */
+INLINE bool follow_queue(struct pt_fast *r, struct at *at, struct queue *q, unsigned wait)
+{
+	follow_groups_of(r, at, q);
+	while (q->tip | (q->n > wait)) {
+		unsigned k = q->n < q->group ? q->n : q->group, left = 1;
+		uint32_t tip = k == q->n ? q->tip : 0;
+		uint64_t key = at->key_ip | r->mode | tip | UINT64_C(2) << k |
+			       (q->bits >> (63 - k) & ~UINT64_C(1)) | (k > 0);
+		uint64_t offset = q->n > q->own ? q->before : q->offset;
+		const struct pt_entry *e = find_first(&r->d->memo, key, tip);
+
+		if (__builtin_expect(e != NULL, 1)) {
+			follow_entry(r->d, at, e, offset);
+			at->key_ip = e->next & PT_KEY_IP_MASK;
+			q->tip = tip ? 0 : q->tip;
+		} else {
+			left = follow_key(r, at, key, offset);
+			if (!left)
+				return false;
+			k -= 31 - (unsigned)__builtin_clz(left & ~PT_TIP);
+			q->tip = tip ? left & PT_TIP : q->tip;
+		}
+		q->n -= k;
+		q->bits <<= k;
+	}
+	return true;
+}
+
+/* Leaves bits that are not followed to follow_rest: those of the packet at p, or, if old,
+ * of the one before it. Returns the packet after them. */
+INLINE const uint8_t *leave_queue(struct pt_fast *r, const struct queue *q, bool old)
+{
+	r->n = old ? q->n - q->own : q->n;
+	r->rest = r->n ? q->bits >> (64 - r->n) : 0;
+	r->rest_tip = !old && q->tip && q->n;
+	r->offset = old ? q->before : q->offset;
+	return old ? q->p : q->p + q->size;
+}
+
+/* Follows the queue, which the packet at *p was added to, up to what may wait. False:
+ * not all, and the loop has to be left at *p. */
+INLINE bool take_packet(struct pt_fast *r, struct at *at, struct queue *q,
+			const uint8_t **p, uint64_t *last_ip, bool joined, bool lazy)
+{
+	unsigned wait = joined && !q->tip ? may_wait(r, q, q->p + q->size, lazy) : 0;
+	uint64_t ip;
+
+	if (__builtin_expect(!follow_queue(r, at, q, wait), 0)) {
+		*p = leave_queue(r, q, q->n >= q->own);
+		q->t = &tip_packets[0];
+		return false;
+	}
+	*p += q->size;
+	if (q->t->size) {
+		ip = load_le64(*p + 1) << 16;
+		*last_ip ^= (*last_ip ^ ip) & q->t->mask;
+		*p += q->t->size;
+		/* stays a branch: see follow_short_packets */
+		__asm__ volatile("" : "=r"(at->key_ip) : "0"(*last_ip));
+	}
+	return true;
+}
+
+/* Where the loop ends at the latest: may_wait looks at so many bytes more. */
+INLINE const uint8_t *stream_end(const struct pt_fast *r, bool lazy)
+{
+	const uint8_t *end = loop_end(r, lazy), *last = r->last - 2 * MAX_PACKET;
+
+	return end < last ? end : last;
+}
+
+/* As follow_short_packets. Bits of the last packet may be left in r->n. */
+INLINE const uint8_t *follow_stream(struct pt_fast *r, struct at *at, const uint8_t *p,
+				    bool joined, bool emits_times, bool lazy)
+{
+	const struct aux_flow *full = r->end - STREAM_TURN;
+	const uint8_t *last = stream_end(r, lazy);
+	uint64_t cycles = r->cycles, limit = r->loop_limit, last_ip = r->last_ip;
+	struct queue q = { .p = p, .wide = stream_group(r) };
+	struct aux_flow *mark = NULL;
+	uint64_t mark_key = 0;
+	bool whole = true;
+
+	while (whole && p < last && at->o < full) {
+		uint64_t w = load_le64(p);
+
+		if ((w & 3) == 3 && !take_cyc(r, w, &p, &cycles, limit, lazy))
+			break;
+		if (__builtin_expect(!queue_packet(&q, p, r->end - at->o, joined), 0)) {
+			if (!pass_other(r, &p, &cycles, emits_times, lazy, &last))
+				break;
+			last = stream_end(r, lazy);
+			limit = r->loop_limit;
+			continue;
+		}
+		q.before = q.offset;
+		q.offset = r->base + (uintptr_t)p;
+		if (emits_times)
+			emit_time_in_loop(r, at, cycles, q.offset);
+		mark = at->o;
+		mark_key = at->key_ip;
+		whole = take_packet(r, at, &q, &p, &last_ip, joined, lazy);
+	}
+	if (whole && q.n)
+		leave_queue(r, &q, false);
+	keep_mark(r, mark, mark_key | (q.t ? q.t->key : 0));
+	r->last_ip = last_ip;
+	if (!lazy)
+		r->cycles = cycles;
+	return p;
+}
+
+INLINE void stream_loop(struct pt_fast *r, bool joined, bool emits_times, bool lazy)
+{
+	struct pt *d = r->d;
+	struct at at = { r->key_ip, r->o, d->stack.top, d->stack.depth };
+
+	r->p = follow_stream(r, &at, r->p, joined, emits_times, lazy);
+	r->o = at.o;
+	r->key_ip = at.key_ip;
+	d->stack.top = at.top;
+	d->stack.depth = at.depth;
+}
+
+static void run_stream_loop(struct pt_fast *r, bool joined, bool emits_times)
+{
+	if (r->lazy && joined)
+		stream_loop(r, true, false, true);
+	else if (emits_times && joined)
+		stream_loop(r, true, true, false);
+	else if (emits_times)
+		stream_loop(r, false, true, false);
+	else if (joined)
+		stream_loop(r, true, false, false);
+	else
+		stream_loop(r, false, false, false);
+}
+
 /* Is a TIME due at the cycles added up so far? */
 static bool is_time_due(const struct pt_fast *r)
 {
@@ -555,7 +714,7 @@ static bool is_time_due(const struct pt_fast *r)
 /*
  * How the loop has the time: up to a limit it adds up cycles. Where these cannot be
  * just added up, as there are none or the time stands still, it leaves all CYCs to
- * consume_cyc, and the time is that of the last packet.
+ * pt_fast_take_cyc, and the time is that of the last packet.
  */
 static void begin_loop_time(struct pt_fast *r)
 {
@@ -580,14 +739,15 @@ static void begin_loop_time(struct pt_fast *r)
  *	yes	no		no	no times are wanted, but the horizon is near
  *	no	no		no	no times are wanted, but offsets are
  *
- * The first two, the usual ones, also with returns, once there were any.
+ * And all of them for compressed returns, once there were any.
  *
  * When TIMEs are wanted at all branches, a version that emits them saves leaving the
- * loop at each CYC: calls of gzip took 0.23 s where it took 0.32 (3000677). Of a long TNT
- * n bits of rest may be left.
+ * loop at each CYC: calls of gzip took 0.23 s where it took 0.32 (3000677). Of the last
+ * TNT n bits of rest may be left.
  */
 static void run_fast_loop(struct pt_fast *r)
 {
+	bool joined = r->paths == AUX_PATHS_JOINED, returns = r->d->has_returns;
 	bool emits_times;
 
 	begin_loop_time(r);
@@ -595,277 +755,23 @@ static void run_fast_loop(struct pt_fast *r)
 	if ((r->time_due && !emits_times) || r->d->cur.ip_state != PT_IP_KNOWN ||
 	    !r->paths)
 		return;
-	if (r->lazy && r->paths == AUX_PATHS_JOINED && r->d->has_returns)
-		fast_loop(r, true, false, true, true);
-	else if (r->lazy && r->paths == AUX_PATHS_JOINED)
-		fast_loop(r, true, false, true, false);
-	else if (emits_times && r->paths == AUX_PATHS_JOINED && r->d->has_returns)
-		fast_loop(r, true, true, false, true);
-	else if (emits_times && r->paths == AUX_PATHS_JOINED)
-		fast_loop(r, true, true, false, false);
+	if (returns)
+		run_stream_loop(r, joined, emits_times);
+	else if (r->lazy && joined)
+		fast_loop(r, true, false, true);
+	else if (emits_times && joined)
+		fast_loop(r, true, true, false);
 	else if (emits_times)
-		fast_loop(r, false, true, false, false);
-	else if (r->paths == AUX_PATHS_JOINED)
-		fast_loop(r, true, false, false, false);
+		fast_loop(r, false, true, false);
+	else if (joined)
+		fast_loop(r, true, false, false);
 	else
-		fast_loop(r, false, false, false, false);
+		fast_loop(r, false, false, false);
 	if (emits_times)	/* the loop emits before branches only */
 		r->time_due = is_time_due(r);
 }
 
-/* ---- time ---- */
-
-/* No TIME is due before this TSC; 0: one may be at any time. In the fast path
- * the last TIME queued is the last one delivered: the queue is empty. */
-static uint64_t earliest_due(const struct pt *d)
-{
-	uint64_t due_tsc = d->times.tsc + d->host->time_step;
-
-	if (!d->cur.time.known || !d->times.have_time)
-		return 0;
-	if (due_tsc < d->times.tsc || due_tsc > d->host->horizon_tsc)
-		due_tsc = d->host->horizon_tsc;
-	return due_tsc > d->times.tsc ? due_tsc : d->times.tsc + 1;
-}
-
-/* How many cycles since t->base certainly stay below tsc; too few only cost
- * time. */
-static uint64_t cycle_limit(struct pt_fast *r, const struct pt_time *t,
-			   uint64_t tsc)
-{
-	const double max = UINT64_C(1) << PT_TIME_CYCLE_BITS;
-	double n;
-
-	if (tsc <= t->base || !t->scale)
-		return 0;
-	if (t->scale != r->scale) {
-		r->scale = t->scale;
-		r->per_tick = (1 << PT_TIME_SHIFT) / (double)t->scale *
-			      (1 - 1e-9);
-	}
-	n = (double)(tsc - t->base) * r->per_tick;
-	return n < 1 ? 0 : (uint64_t)(n < max ? n : max);
-}
-
-/* Loads time from pt_time: what is due, and how far cycles can be just added
- * up. */
-static void load_time(struct pt_fast *r)
-{
-	const struct aux_decoder_host *host = r->d->host;
-	const struct pt_time *t = &r->d->cur.time;
-	uint64_t limit;
-
-	r->due_tsc = earliest_due(r->d);
-	r->emits_times = r->due_tsc && host->time_step < OFTEN;
-	r->cycles = t->cycles;
-	r->time_due = t->tsc >= r->due_tsc;
-	limit = r->emits_times ? host->horizon_tsc
-		: r->time_due  ? UINT64_MAX
-			       : r->due_tsc;
-	r->limit = cycle_limit(r, t, limit < t->limit ? limit : t->limit);
-}
-
-/* Stores what was added up, or reads what was skipped; load_time must
- * follow. */
-void pt_fast_store_time(struct pt_fast *r)
-{
-	struct pt_time *t = &r->d->cur.time;
-	uint64_t n;
-
-	if (r->lazy) {
-		r->lazy = false;
-		pt_lazy_end(r->d, r->p);
-		return;
-	}
-	n = r->cycles - t->cycles;
-	if (!n)
-		return;
-	t->cycles = r->cycles;
-	t->total += n;
-	t->tsc = t->base + (t->cycles * t->scale >> PT_TIME_SHIFT);
-}
-
-/* The CYC at p of up to three bytes: its size. 0: it is longer, or an erratum
- * may concern it; the slow path reads it. Such a CYC is never skipped. */
-static unsigned read_cyc(const struct pt *d, const uint8_t *p, uint64_t *cycles)
-{
-	uint64_t v = p[0] >> 3;
-	unsigned n = 1;
-
-	if (p[0] & 4) {
-		v |= (uint64_t)(p[1] >> 1) << 5;
-		n = 2;
-		if (d->cur.errata & PT_ERR_SKD007)
-			return 0;
-	}
-	if (n == 2 && p[1] & 1) {
-		v |= (uint64_t)(p[2] >> 1) << 12;
-		n = 3;
-		if (p[2] & 1)
-			return 0;
-	}
-	*cycles = v;
-	return n;
-}
-
-/* While timing is lazy. False: after it the time may be at the horizon. */
-static bool skip_cyc(struct pt_fast *r, uint64_t cycles)
-{
-	ptrdiff_t n = (ptrdiff_t)(cycles >> CYCLES_SHIFT);
-
-	if (r->d->lazy.guard - r->p <= n)
-		return false;
-	r->d->lazy.guard -= n;
-	return true;
-}
-
-bool pt_fast_skip_time(struct pt_fast *r)
-{
-	uint64_t cycles;
-	unsigned n = 2;
-
-	if (packet_kind[*r->p] == MTC) {
-		if (!skip_mtc(r, r->p))
-			return false;
-	} else {
-		n = read_cyc(r->d, r->p, &cycles);
-		if (!n || !skip_cyc(r, cycles))
-			return false;
-	}
-	r->p += n;
-	return true;
-}
-
-/* Consumes the CYC at r->p. False: the slow path has to. */
-static bool consume_cyc(struct pt_fast *r)
-{
-	uint64_t cycles;
-	unsigned n = read_cyc(r->d, r->p, &cycles);
-
-	if (!n)
-		return false;
-	if (!r->lazy || !skip_cyc(r, cycles)) {
-		pt_fast_store_time(r);
-		pt_time_cyc_tsc(&r->d->cur.time, cycles);
-		load_time(r);
-	}
-	r->p += n;
-	return true;
-}
-
-/* ---- lazy timing: see the head of this file ---- */
-
-/* At most so many ticks pass with the cycles before now and those up to the
- * guard. */
-static uint64_t max_ticks(const struct pt *d)
-{
-	const struct pt_time *t = &d->cur.time;
-	uint64_t cycles = t->cycles + ((uint64_t)d->guard_bytes << CYCLES_SHIFT);
-	uint64_t scale = t->scale > t->high ? t->scale : t->high;
-
-	if (!t->nominal_given || !t->ratio || !t->high)
-		return cycles << 8;	/* no scale is larger */
-	return cycles * scale >> PT_TIME_SHIFT;
-}
-
-/*
- * How many MTC periods from now on certainly end before the horizon; 0 wherever
- * that is not simple: no TSC yet, after an OVF, between a TMA and its first
- * MTC. An MTC is one period late at most; if it is missing, the cycles in
- * max_ticks tell the time.
- */
-static uint64_t count_periods(const struct pt *d)
-{
-	const struct pt_time *t = &d->cur.time;
-	uint64_t period = t->period_tsc + 1, horizon = d->host->horizon_tsc;
-	uint64_t latest = t->ctc_tsc + t->ctc_bound;
-
-	if (!t->known || !t->have_ctc || t->lost || t->turn || t->tma_last ||
-	    !t->scale || t->cycles >> 32 || period > SKIP_PERIOD ||
-	    (t->tsc | t->ctc_tsc | t->ctc_bound) >> 61)
-		return 0;
-	if (latest < t->tsc)
-		latest = t->tsc;
-	latest += max_ticks(d) + 2 * period;
-	return latest < horizon ? (horizon - latest) / period : 0;
-}
-
-static uint64_t lazy_periods(const struct pt_fast *r)
-{
-	const struct pt *d = r->d;
-
-	return d->host->time_step == UINT64_MAX && d->times.have_time &&
-	       r->paths == AUX_PATHS_JOINED ? count_periods(d) : 0;
-}
-
-/* At the start of a run: goes on with lazy timing or begins it, if that is
- * worth it and the horizon is far; else load_time. The horizon may have changed
- * since the last run. */
-void pt_fast_begin_time(struct pt_fast *r)
-{
-	struct pt *d = r->d;
-	struct pt_lazy *skip = &d->lazy;
-
-	r->max_periods = lazy_periods(r);
-	/* the horizon is nearer, or times are wanted now */
-	if (skip->from && (skip->periods > r->max_periods ||
-			   d->host->time_step != UINT64_MAX)) {
-		pt_lazy_end(d, r->p);
-		r->max_periods = lazy_periods(r);
-	}
-	if (!skip->from) {
-		if (r->max_periods < d->min_periods) {
-			load_time(r);
-			return;
-		}
-		*skip = (struct pt_lazy){
-			.from = r->p, .guard = r->p + d->guard_bytes,
-			.ctc = (uint8_t)(d->cur.time.ctc >> d->cur.time.period) };
-	}
-	r->lazy = true;
-	r->time_due = r->emits_times = false;
-}
-
-static bool is_psb(const struct pt *d, const uint8_t *p)
-{
-	struct ptpkt pkt;
-
-	return ptpkt_decode(p, d->cur.end, &pkt) > 0 && pkt.type == PTPKT_PSB;
-}
-
-void pt_lazy_end(struct pt *d, const uint8_t *p)
-{
-	const uint8_t *at = d->lazy.from;
-	struct ptpkt pkt;
-
-	if (d->cur.state == PT_UNSYNCED || is_psb(d, p))
-		at = p;
-	while (at < p) {
-		enum packet_kind kind = (enum packet_kind)packet_kind[*at];
-		uint64_t cycles = 0;
-
-		if (kind == CYC) {
-			at += read_cyc(d, at, &cycles);
-			pt_time_cyc_tsc(&d->cur.time, cycles);
-		} else if (kind == MTC) {
-			pt_time_mtc(&d->cur.time, at[1]);
-			at += 2;
-		} else if (kind == PAD || kind == TNT) {
-			at++;
-		} else {	/* TIPs, long TNTs, and those of pauses */
-			ptpkt_decode(at, d->cur.end, &pkt);
-			at += pkt.size;
-		}
-	}
-	d->lazy.from = NULL;
-}
-
-/* At the end of a run: lazy timing goes on in the next one. */
-static void end_time(struct pt_fast *r)
-{
-	if (!r->lazy)
-		pt_fast_store_time(r);
-}
+/* ---- events ---- */
 
 /* Emits the TIME that is due before a branch. False: the host has to look at
  * it. */
@@ -886,11 +792,9 @@ static bool emit_time(struct pt_fast *r)
 		.offset = r->offset, .kind = AUX_FLOW_TIME,
 		.flags = AUX_FLOW_HAS_TSC, .n = pt_cycles_to_emit(d),
 		.time = { aux_clock_ns(&d->config->clock, tsc), tsc } };
-	load_time(r);
+	pt_fast_load_time(r);
 	return !r->stop;
 }
-
-/* ---- events ---- */
 
 /* Writes the RANGEs of a path, for a host that accepts no PATHs. Returns their
  * end, NULL: no room. */
@@ -974,6 +878,33 @@ bool pt_fast_follow(struct pt_fast *r, const struct pt_entry *e)
 static bool can_pop(const struct pt *d)
 {
 	return d->stack.depth && pt_is_canonical(pt_top_call(&d->stack));
+}
+
+/* For follow_key: a key that is new, or not where the loop looks. */
+static __attribute__((noinline)) unsigned follow_made(struct pt_fast *r, struct at *at,
+						      uint64_t key, uint64_t offset)
+{
+	struct pt *d = r->d;
+	unsigned bits = (key >> 1 & PT_BITS) | (key & PT_TIP);
+	const struct pt_entry *e = pt_memo_find(&d->memo, key & PT_KEY_IP_MASK, bits,
+						d->walk.flags);
+	enum pt_path_end end;
+
+	if (!e || !e->n_insns)
+		return 0;
+	end = pt_entry_end(e);
+	d->stack.top = at->top;
+	d->stack.depth = at->depth;
+	if (end == PT_END_STOP || (end == PT_END_POP && !can_pop(d)) ||
+	    (end == PT_END_IP && e->left == (bits & ~PT_TIP)))
+		return 0;
+	set_path_event(at->o++, e, offset);
+	push_path_calls(d, e);
+	at->key_ip = end == PT_END_POP ? pt_key_ip(pt_pop_call(&d->stack)) :
+					 e->next & PT_KEY_IP_MASK;
+	at->top = d->stack.top;
+	at->depth = d->stack.depth;
+	return e->left | (end == PT_END_TIP ? 0 : bits & PT_TIP);
 }
 
 /* Does e take none of the bits that are left, nor the TIP? */
@@ -1124,8 +1055,10 @@ static void return_bits(struct pt_fast *r)
  * on. */
 static bool follow_groups(struct pt_fast *r)
 {
+	unsigned group = r->d->has_returns ? stream_group(r) : PT_GROUP;
+
 	while (r->n) {
-		unsigned k = r->n < PT_GROUP ? r->n : PT_GROUP;
+		unsigned k = r->n < group ? r->n : group;
 
 		r->n -= k;
 		r->left = (unsigned)(r->rest >> r->n & ((1U << k) - 1)) |
@@ -1228,9 +1161,9 @@ static __attribute__((noinline)) bool consume_packet(struct pt_fast *r)
 	case TNT: case TIP: case EXT:
 		return consume_branch(r, kind);
 	case CYC:
-		return consume_cyc(r);
+		return pt_fast_take_cyc(r);
 	case MTC:
-		if (r->lazy && skip_mtc(r, r->p)) {
+		if (r->lazy && pt_fast_skip_mtc(r, r->p)) {
 			r->p += 2;
 			return true;
 		}
@@ -1244,7 +1177,7 @@ static __attribute__((noinline)) bool consume_packet(struct pt_fast *r)
 		r->p += 8;
 		break;
 	}
-	load_time(r);
+	pt_fast_load_time(r);
 	return true;
 }
 
@@ -1285,6 +1218,18 @@ static bool resume_long_tnt(struct pt_fast *r)
 	return whole;
 }
 
+/* Did the loop for compressed returns stop for want of room? A packet taken elsewhere
+ * makes paths that are of no use to it. */
+static bool lacks_room(const struct pt_fast *r)
+{
+	ptrdiff_t room = r->end - r->o;
+
+	if (!r->d->has_returns || r->o == r->out)
+		return false;
+	return room <= STREAM_TURN ||
+	       (room < LONG_TURN && r->p < r->last && tnt_size(r->p) == 8);
+}
+
 /* Consumes packets until the slow path is needed. */
 static void consume_packets(struct pt_fast *r)
 {
@@ -1294,6 +1239,10 @@ static void consume_packets(struct pt_fast *r)
 		run_fast_loop(r);
 		if (r->n && !follow_rest(r))
 			return;
+		if (lacks_room(r)) {
+			r->stop = true;
+			return;
+		}
 	} while (r->p < r->last && consume_packet(r));
 }
 
@@ -1330,6 +1279,7 @@ size_t pt_fast_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 			     .last = d->cur.end - MAX_PACKET + 1,
 			     .base = d->chunk->stream_offset -
 				     (uintptr_t)d->chunk->data,
+			     .offset = d->out.offset,
 			     .mode = pt_key_mode(d->walk.flags),
 			     .key_ip = pt_key_ip(d->walk.ip),
 			     .last_ip = pt_key_ip(d->cur.last_ip),
@@ -1344,7 +1294,7 @@ size_t pt_fast_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 	pt_fast_begin_time(&r);
 	if (!d->cur.n_bits || resume_long_tnt(&r))
 		consume_packets(&r);
-	end_time(&r);
+	pt_fast_end_time(&r);
 	d->cur.p = r.p;
 	d->walk.ip = pt_ip_of_key(r.key_ip);
 	d->cur.last_ip = pt_ip_of_key(r.last_ip);
@@ -1352,7 +1302,9 @@ size_t pt_fast_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 	d->mark.ip = pt_ip_of_key(r.mark_key_ip);
 	d->mark.tip = r.mark_tip;
 	d->walk.untraced = 0;
-	if (r.o != out)
+	if (d->cur.n_bits)
+		d->out.offset = r.offset;
+	else if (r.o != out)
 		d->out.offset = r.o[-1].offset;
 	*stop = r.stop;
 	return pt_sync_verify(d, out, (size_t)(r.o - out), stop);

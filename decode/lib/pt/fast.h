@@ -59,8 +59,8 @@ static const uint8_t packet_kind[256] = {
 
 /*
  * table: by the low three bits of a CYC's first byte, bits of its first two
- * bytes; where one of them is set, the loop leaves the CYC to consume_cyc. Bit
- * 2 of the first byte and bit 0 of the others are "more bytes follow".
+ * bytes; where one of them is set, the loop leaves the CYC to pt_fast_take_cyc.
+ * Bit 2 of the first byte and bit 0 of the others are "more bytes follow".
  */
 static const uint32_t cyc_stops[3][8] = {
 	{ [7] = 0x100 },		/* leaves CYCs of three bytes or more, */
@@ -131,7 +131,7 @@ struct pt_fast {
 	enum aux_paths paths;
 	bool stop;		/* the host has to look at the last event */
 
-	/* time: see load_time */
+	/* time: see pt_fast_load_time */
 	bool time_due;		/* a TIME may be due before the next branch */
 	bool emits_times;	/* TIMEs are wanted so often that the loop emits them */
 	bool lazy;		/* timing is lazy: cycles and limit are not used */
@@ -163,6 +163,17 @@ struct pt_fast {
 
 /* ---- fast.c ---- */
 
+#define PT_LEADS 4		/* branches from region to region without a packet */
+
+/* The entries along which a TIP at r->key_ip leads: the branches to other regions, then
+ * that which takes it. Returns how many; 0: more than the memo has to be looked at. */
+unsigned pt_fast_find_tip(struct pt_fast *r, struct pt_entry e[PT_LEADS]);
+
+/* Emits its path and pushes its calls. False: no room. */
+bool pt_fast_follow(struct pt_fast *r, const struct pt_entry *e);
+
+/* ---- fast_time.c ---- */
+
 /* Stores what was added up, or ends lazy timing at r->p: cur.time is as of there.
  * If that changes, pt_fast_begin_time must follow. */
 void pt_fast_store_time(struct pt_fast *r);
@@ -174,14 +185,28 @@ void pt_fast_begin_time(struct pt_fast *r);
  * so, and nothing is consumed. */
 bool pt_fast_skip_time(struct pt_fast *r);
 
-#define PT_LEADS 4		/* branches from region to region without a packet */
+/* Loads time from pt_time: what is due, and how far cycles can be just added up. */
+void pt_fast_load_time(struct pt_fast *r);
 
-/* The entries along which a TIP at r->key_ip leads: the branches to other regions, then
- * that which takes it. Returns how many; 0: more than the memo has to be looked at. */
-unsigned pt_fast_find_tip(struct pt_fast *r, struct pt_entry e[PT_LEADS]);
+/* Consumes the CYC at r->p. False: the slow path has to. */
+bool pt_fast_take_cyc(struct pt_fast *r);
 
-/* Emits its path and pushes its calls. False: no room. */
-bool pt_fast_follow(struct pt_fast *r, const struct pt_entry *e);
+/* At the end of a run: lazy timing goes on in the next one. */
+void pt_fast_end_time(struct pt_fast *r);
+
+/* Skips the MTC at p. False: after it the time may be at the horizon. */
+INLINE bool pt_fast_skip_mtc(struct pt_fast *r, const uint8_t *p)
+{
+	struct pt_lazy *skip = &r->d->lazy;
+	uint64_t periods = skip->periods + (uint8_t)(p[1] - skip->ctc);
+
+	if (periods > r->max_periods)
+		return false;
+	skip->periods = periods;
+	skip->ctc = p[1];
+	skip->guard = p + r->d->guard_bytes;
+	return true;
+}
 
 /* ---- pause.c ---- */
 
