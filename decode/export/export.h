@@ -238,6 +238,9 @@ void export_put_us(struct outbuf *out, uint64_t ns);
  * each track.
  */
 
+/* A file in $TMPDIR without a name: it is gone when the program is. -1: errno. */
+int export_temp_file(void);
+
 struct export_spool;
 struct export_piece;	/* the text of one track */
 

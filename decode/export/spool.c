@@ -76,26 +76,25 @@ void export_spool_clear(struct export_piece *p)
 	p->n = 0;
 }
 
-/* In $TMPDIR, without a name: it is gone when the program is. */
-static int open_file(struct export_spool *s)
+int export_temp_file(void)
 {
 	const char *dir = getenv("TMPDIR");
 	char path[4096];
 	size_t n;
+	int fd;
 
 	dir = dir && *dir ? dir : "/tmp";
-	s->fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	n = strlen(dir);
-	if (s->fd >= 0 || n > sizeof(path) - 32)
-		return s->fd < 0 ? -AUX_E_IO : 0;
+	if (fd >= 0 || n > sizeof(path) - 32)
+		return fd;
 	/* a file system without O_TMPFILE */
 	memcpy(path, dir, n);
 	memcpy(path + n, "/auxdecode-XXXXXX", 18);
-	s->fd = mkostemp(path, O_CLOEXEC);
-	if (s->fd < 0)
-		return -AUX_E_IO;
-	unlink(path);
-	return 0;
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(path);
+	return fd;
 }
 
 /* A full block goes to the end of the file; its number is kept. */
@@ -103,7 +102,9 @@ static int store_block(struct export_spool *s, struct export_piece *p)
 {
 	size_t done = 0;
 
-	if (s->fd < 0 && open_file(s))
+	if (s->fd < 0)
+		s->fd = export_temp_file();
+	if (s->fd < 0)
 		return -AUX_E_IO;
 	if (array_grow(&p->blocks, p->n_blocks, &p->max_blocks,
 		       sizeof(*p->blocks)))
