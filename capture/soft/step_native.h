@@ -31,6 +31,7 @@ struct native_unit {
 	uint16_t n_insns, n_exits, n_blocks;
 	uint8_t area;
 	bool dead;		/* its code is gone: nothing leads to it */
+	uint8_t tries;		/* to find a way for it; */
 	bool way;		/* it follows one, and replaced another unit */
 };
 

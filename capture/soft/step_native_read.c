@@ -8,6 +8,7 @@
 #include "capture/soft/step_native.h"
 
 #define BATCH 4096
+#define FETCH_AHEAD 12	/* records: what their paths are is spread over much memory */
 
 static size_t slots_offset(const struct step_thread *t, unsigned half)
 {
@@ -112,11 +113,17 @@ static const uint32_t *read_simple(struct report *r, const uint32_t *p,
 		const struct soft_path *path;
 		uint32_t id = *p;
 
+		if (end - p > FETCH_AHEAD && p[FETCH_AHEAD] < nc->n_exits)
+			__builtin_prefetch(&nc->paths[p[FETCH_AHEAD]]);
 		if (r->n == BATCH)
 			flush_report(r);
 		if (!is_next(nc, id, target, tip) || nc->paths[id].enters_kernel)
 			break;
 		path = &nc->paths[id];
+		if (path->tail)
+			__builtin_prefetch(path->tail);
+		if (path->by_tip)
+			__builtin_prefetch(&nc->blocks[path->first + path->n_blocks - 1u]);
 		target = path->next;
 		tip = path->by_tip;
 		last = id;

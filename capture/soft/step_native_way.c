@@ -16,8 +16,10 @@
 #define LOOKED_AT 4	/* one of so many batches */
 #define HOT 16		/* records of an exit in those, before a way begins there */
 #define WAY_INSNS 160
-#define MAX_PLACES 32
+#define MAX_PLACES 16
 #define MIN_PLACES 4
+#define MAX_WAYS 32	/* of one batch */
+#define MAX_TRIES 8	/* to find a way from one place */
 #define MOST 4		/* one of so many times the way is taken to its end, at least */
 #define LONG_INSNS 100	/* then it ends where another one begins, or it began */
 
@@ -115,7 +117,8 @@ static void make_way(struct step_thread *t, uint64_t start, const uint32_t *ids,
 	struct native_way way;
 	size_t i;
 
-	if (!old || nc->units[old].way || !nc->units[old].n_insns)
+	if (!old || nc->units[old].way || !nc->units[old].n_insns ||
+	    ++nc->units[old].tries > MAX_TRIES)
 		return;
 	for (i = 0; i + 1 < n && places.n < MAX_PLACES; i++)
 		if (nc->paths[ids[i]].start == start)
@@ -131,6 +134,7 @@ static void make_way(struct step_thread *t, uint64_t start, const uint32_t *ids,
 void step_native_look(struct step_thread *t, const uint32_t *ids, size_t n)
 {
 	struct step_native *nc = t->proc->native;
+	unsigned left = MAX_WAYS;
 	uint8_t *heat;
 	size_t i;
 
@@ -148,6 +152,8 @@ void step_native_look(struct step_thread *t, const uint32_t *ids, size_t n)
 		if (++nc->heat[ids[i]] < HOT)
 			continue;
 		nc->heat[ids[i]] = 0;
+		if (!left--)
+			return;
 		if (!nc->paths[ids[i]].enters_kernel)
 			make_way(t, nc->paths[ids[i + 1]].start, ids, n);
 	}
