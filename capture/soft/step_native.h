@@ -36,6 +36,7 @@ struct native_unit {
 };
 
 #define NATIVE_NO_EXIT UINT32_MAX
+#define NATIVE_SEEN 4096
 
 struct native_page {
 	uint64_t addr;
@@ -61,6 +62,8 @@ struct step_native {
 	uint8_t *heat;		/* by exit: step_native_way.c's */
 	size_t n_heat;
 	uint32_t n_batches;
+	uint32_t seen[NATIVE_SEEN];	/* records that are to be looked at */
+	size_t n_seen;
 	struct step_hash by_ip;	/* the newest unit */
 	struct step_hash waiting;	/* by target: an exit + 1, or NATIVE_NO_EXIT */
 	struct step_hash doors;	/* by entry of the tables: the unit of the first door;
@@ -72,7 +75,7 @@ struct step_native {
 	bool taken[NATIVE_N_SLOTS];
 	uint32_t n_taken;
 	uint32_t n_sharing;	/* processes that share the memory, but one */
-	bool translating;	/* which may report what others ran, to save a page */
+	bool translating, looking;	/* which may report what ran, to save a page */
 	bool failed;		/* no memory: nothing new is translated */
 	struct native_copy copy;
 };
@@ -98,8 +101,11 @@ uint32_t step_native_unit_of(const struct step_native *nc, uint64_t ip);
 /* Copies the code of a unit once more, along a way, and leads to that copy instead. */
 void step_native_replace(struct step_thread *t, uint32_t old, const struct native_way *way);
 
-/* step_native_way.c. Looks at what ran, exit by exit. */
-void step_native_look(struct step_thread *t, const uint32_t *ids, size_t n);
+/* step_native_way.c. Keeps some of what ran, exit by exit; looks at what was kept. The
+ * latter makes copies, for which pages may be saved: before it, all that ran is reported
+ * that is of older ones. */
+void step_native_keep(struct step_native *nc, const uint32_t *ids, size_t n);
+void step_native_look(struct step_thread *t);
 
 /* step_native_read.c. A thread's slots behind one of its two rings; of the thread, not
  * checked. */

@@ -54,7 +54,7 @@ static void flush_report(struct report *r)
 	if (!r->n)
 		return;
 	step_note(r->t, soft_run_paths(r->t->soft, nc->blocks, nc->paths, r->ids, r->n));
-	step_native_look(r->t, r->ids, r->n);
+	step_native_keep(r->nc, r->ids, r->n);
 	r->n = 0;
 }
 
@@ -158,6 +158,7 @@ static void read_records(struct step_thread *t, int64_t cur, size_t max)
 	}
 	flush_report(&r);
 	n->draining = false;
+	step_native_look(t);
 }
 
 void step_native_begin_ring(struct step_thread *t)
@@ -173,7 +174,8 @@ void step_native_read_full(struct step_thread *t, size_t max)
 	if (n->reading == n->half)
 		return;
 	read_records(t, 0, max);
-	if (!n->done)
+	/* looking for ways may have read all there is */
+	if (n->reading != n->half && !n->done)
 		step_native_begin_ring(t);
 }
 

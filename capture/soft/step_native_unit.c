@@ -13,8 +13,8 @@
 #include "capture/soft/step_native.h"
 #include "common/array.h"
 
-#define AHEAD 128	/* units made at once, before they are reached; */
-#define WAY_AHEAD 32	/* with a way */
+#define AHEAD 48	/* units made at once, before they are reached; */
+#define WAY_AHEAD 12	/* with a way */
 
 /* ---- pages ---- */
 

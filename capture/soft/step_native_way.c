@@ -131,30 +131,48 @@ static void make_way(struct step_thread *t, uint64_t start, const uint32_t *ids,
 		step_native_replace(t, old, &way);
 }
 
-void step_native_look(struct step_thread *t, const uint32_t *ids, size_t n)
+void step_native_keep(struct step_native *nc, const uint32_t *ids, size_t n)
+{
+	if (nc->n_seen || nc->failed || nc->n_batches++ % LOOKED_AT || n > NATIVE_SEEN)
+		return;
+	memcpy(nc->seen, ids, n * sizeof(*ids));
+	nc->n_seen = n;
+}
+
+/* Room for what is counted of each exit. */
+static bool grow_heat(struct step_native *nc)
+{
+	uint8_t *heat;
+
+	if (nc->n_heat >= nc->n_exits)
+		return true;
+	heat = realloc(nc->heat, nc->cap_exits);
+	if (!heat)
+		return false;
+	memset(heat + nc->n_heat, 0, nc->cap_exits - nc->n_heat);
+	nc->heat = heat;
+	nc->n_heat = nc->cap_exits;
+	return true;
+}
+
+void step_native_look(struct step_thread *t)
 {
 	struct step_native *nc = t->proc->native;
+	const uint32_t *ids = nc->seen;
 	unsigned left = MAX_WAYS;
-	uint8_t *heat;
-	size_t i;
+	size_t i, n = nc->n_seen;
 
-	if (nc->translating || nc->failed || nc->n_batches++ % LOOKED_AT)
+	if (!n || nc->looking || nc->translating)
 		return;
-	if (nc->n_heat < nc->n_exits) {
-		heat = realloc(nc->heat, nc->cap_exits);
-		if (!heat)
-			return;
-		memset(heat + nc->n_heat, 0, nc->cap_exits - nc->n_heat);
-		nc->heat = heat;
-		nc->n_heat = nc->cap_exits;
-	}
-	for (i = 0; i + 1 < n; i++) {
+	nc->looking = true;
+	for (i = 0; grow_heat(nc) && left && i + 1 < n; i++) {
 		if (++nc->heat[ids[i]] < HOT)
 			continue;
 		nc->heat[ids[i]] = 0;
-		if (!left--)
-			return;
+		left--;
 		if (!nc->paths[ids[i]].enters_kernel)
 			make_way(t, nc->paths[ids[i + 1]].start, ids, n);
 	}
+	nc->looking = false;
+	nc->n_seen = 0;
 }
