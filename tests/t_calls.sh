@@ -114,4 +114,12 @@ that 'the gap stands among the calls, after the last instruction' "$out" \
 "$auxdecode" calls -j1 --chunk-size 3000 "$data" >"$SCRATCH/j1" 2>"$err"
 "$auxdecode" calls -j3 --chunk-size 3000 "$data" >"$SCRATCH/j3" 2>"$err"
 that 'the same with threads' - cmp -s "$SCRATCH/j1" "$SCRATCH/j3"
+
+# Code without names is all one function: that it is on the stack is no reason to unwind
+# to it where a named function ends with a jump to another of it.
+"$auxcap" -q -e soft_pt//u -o "$data" -- "$programs/stripped" >"$out" 2>"$err"
+"$auxdecode" calls "$data" 2>"$err" | sed -n '/ main() {$/,/ } main$/p' >"$out"
+is "$(sed -E 's/.* ns +[0-9]+ //; s/^[ 0-9/]+\.[0-9]+//; s/ +/ /g' "$out" | tr -s ' ' | tr -d '\n')" \
+	" main() { object_visit() # jumps on [stripped]() { # by a jump work() { object_dealloc() # jumps on [stripped]() # by a jump } } [stripped] } main" \
+	'a stripped program: tail calls between its functions'
 finish

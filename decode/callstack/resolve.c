@@ -854,6 +854,17 @@ int calls_resolve_ret(struct calls *c, struct thread *t, const struct move *m)
 	return resolve_unknown(c, t, m);
 }
 
+/* Out of a function with a name into code without, in the same module: all such code is
+ * one function here, so that it is on the stack says nothing. What unwinds the stack is a
+ * module of its own, or has a place that it leads to. */
+static bool is_tail_call(struct calls *c, struct thread *t, const struct move *m)
+{
+	return m->what == AUX_END_IND_JUMP && m->in->pub.name &&
+	       !m->func->pub.name && m->func->pub.dso && m->in->pub.dso &&
+	       !strcmp(m->in->pub.dso, m->func->pub.dso) &&
+	       !calls_unwind_find(c, t, m->func, m->to);
+}
+
 int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m)
 {
 	bool found;
@@ -871,9 +882,11 @@ int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m)
 		m->in->roles |= FUNC_SWITCH;
 	if (rc || found)
 		return rc;
-	rc = unwind_to_func(c, t, m->func, m->to, &found);
-	if (rc || found)
-		return rc;
+	if (!is_tail_call(c, t, m)) {
+		rc = unwind_to_func(c, t, m->func, m->to, &found);
+		if (rc || found)
+			return rc;
+	}
 	/* Nothing is mapped there yet, as where an emulator sees a file for the
 	 * first time: what it is shows only when it runs. */
 	if (!m->func->pub.name && !m->func->pub.dso)
