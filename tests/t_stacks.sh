@@ -76,6 +76,7 @@ for terms in '' 'noretcomp=1'; do
 	# Children begin inside of the function that called fork or vfork: 3 and 2.
 	stacks exec "$terms" --base 5
 	stacks plt_lazy "$terms"
+	[ ! -e "$programs/stack_plt_sec" ] || stacks plt_sec "$terms"	# of x86-64
 	stacks plt_now "$terms"
 	# The exit hook of a frame runs when an exception leaves it, too.
 	stacks throw "$terms" --enters

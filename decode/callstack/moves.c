@@ -101,6 +101,10 @@ static void classify_jump(struct move *m)
 			m->kind = MOVE_TAIL;	/* to itself */
 		return;
 	}
+	if (in_stub && m->flags & MOVE_TO_STUB && m->in != m->func) {
+		m->kind = MOVE_TAIL;	/* .plt.sec to .plt: one name, two places */
+		return;
+	}
 	if (in_stub && m->what == AUX_END_IND_JUMP && !begin) {
 		if (m->in->pub.dso != m->func->pub.dso || !m->func->pub.name)
 			m->kind = MOVE_TAIL;

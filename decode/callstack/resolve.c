@@ -854,14 +854,29 @@ int calls_resolve_ret(struct calls *c, struct thread *t, const struct move *m)
 	return resolve_unknown(c, t, m);
 }
 
-/* Out of a function with a name into code without, in the same module: all such code is
- * one function here, so that it is on the stack says nothing. What unwinds the stack is a
- * module of its own, or has a place that it leads to. */
+/* The dynamic linker, whose code often has no names. */
+static bool is_linker(const char *dso)
+{
+	const char *name = strrchr(dso, '/');
+
+	name = name ? name + 1 : dso;
+	return !strncmp(name, "ld-linux", 8) || !strncmp(name, "ld-musl", 7) ||
+	       !strncmp(name, "ld64.so", 7) || !strncmp(name, "ld.so", 5);
+}
+
+/* Into code without names, which is one function for each module: that it is on the
+ * stack says nothing. What unwinds the stack is a module of its own, or has a place that
+ * it leads to. So it is a tail call out of a function with a name in the same module, and
+ * out of the dynamic linker, which has bound a function. */
 static bool is_tail_call(struct calls *c, struct thread *t, const struct move *m)
 {
-	return m->what == AUX_END_IND_JUMP && m->in->pub.name &&
-	       !m->func->pub.name && m->func->pub.dso && m->in->pub.dso &&
-	       !strcmp(m->in->pub.dso, m->func->pub.dso) &&
+	const char *from = m->in->pub.dso, *to = m->func->pub.dso;
+	bool same;
+
+	if (m->what != AUX_END_IND_JUMP || m->func->pub.name || !from || !to)
+		return false;
+	same = !strcmp(from, to);
+	return (same ? m->in->pub.name != NULL : is_linker(from)) &&
 	       !calls_unwind_find(c, t, m->func, m->to);
 }
 

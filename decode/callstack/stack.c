@@ -352,8 +352,9 @@ static inline int go(struct calls *c, struct thread *t, const struct move *m)
 		return calls_resolve_ret(c, t, m);
 	case MOVE_TAIL:
 		return go_tail(c, t, m);
-	case MOVE_INTO:
-		return calls_resolve_jump(c, t, m);
+	case MOVE_INTO:	/* out of a PLT's first entry: a stub without a name */
+		return t->stub.kind ? go_tail(c, t, m) :
+				      calls_resolve_jump(c, t, m);
 	case MOVE_CROSS:
 		rc = settle_stub(c, t, m);
 		return rc ? rc : calls_resolve_cross(c, t, m);
