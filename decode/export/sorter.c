@@ -179,7 +179,8 @@ static int store_part(struct sorter *s)
 
 		memcpy(buf + n, e->key, sizeof(e->key));
 		memcpy(buf + n + sizeof(e->key), &e->len, sizeof(e->len));
-		memcpy(buf + n + HEAD, s->buf + e->at, e->len);
+		if (e->len)	/* there may be no buffer: indexes have keys alone */
+			memcpy(buf + n + HEAD, s->buf + e->at, e->len);
 		n += HEAD + e->len;
 		if (n < READ_SIZE)
 			continue;
