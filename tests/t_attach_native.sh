@@ -96,7 +96,7 @@ redis() {
 		--dir "$SCRATCH" >"$SCRATCH/server" 2>&1) &
 	server=$!
 	waits redis-cli -s "$socket" ping >/dev/null 2>&1
-	redis-benchmark -s "$socket" -c 8 -t get,set -n 1000000 -l -q >"$SCRATCH/load" 2>&1 &
+	redis-benchmark -s "$socket" -c 8 -t get,set -n 100000000 -l -q >"$SCRATCH/load" 2>&1 &
 	load=$!
 	waits connected "$socket" 9
 	attached redis "$server" same
