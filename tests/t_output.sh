@@ -184,4 +184,18 @@ untouched auxcap "no such program"
 "$auxcap" repair -o "$o/dir/good" "$o/in.killed" >"$SCRATCH/out" 2>"$SCRATCH/err"
 ok 0 "auxcap repair -o: status $?"
 that "auxcap repair -o replaces no file, or all of it" - eval 'cmp -s "$o/good" "$o/dir/good" || [ -s "$o/dir/good" ]'
+
+# Rows that wait to be sorted, and no room for them in $TMPDIR.
+disk=$SCRATCH/disk
+mkdir "$disk"
+if have perl && small_disk "sorting without room" 64; then
+	"$auxcap" -q -e soft_pt//u -o "$SCRATCH/calls.data" -- perl -e \
+		'my %t; $t{$_ % 977} += length(sprintf "%d", $_) for 0 .. 16000' >/dev/null 2>"$SCRATCH/err"
+	TMPDIR=$disk "$auxdecode" export --to sqlite -o "$o/dir/calls.db" "$SCRATCH/calls.data" 2>"$SCRATCH/err"
+	is $? 1 "sorting without room: status 1"
+	that "sorting without room: the place and the reason" "$SCRATCH/err" \
+		grep -q 'TMPDIR.*cannot be written: No space left on device' "$SCRATCH/err"
+	that "sorting without room: no file" - test ! -e "$o/dir/calls.db"
+	umount "$disk"
+fi
 finish

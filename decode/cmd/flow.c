@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/diag.h"
 #include "common/markup.h"
 #include "decode/callstack/names.h"
 #include "decode/cmd/impl.h"
@@ -109,7 +110,6 @@ static void print_source(struct outbuf *out, const struct session *s)
 				"clock, not of the hardware\n");
 }
 
-/* The session into the sink. */
 /*
  * One pass of the session into the sink, which lives only here. A sink without
  * a format of its own prints text, and gets a "#" line first where the clock is
@@ -137,6 +137,9 @@ static int run_sink(struct watch *w, const struct sink_ops *ops,
 	if (w->shown_ns != w->started_ns)
 		fprintf(stderr, "\r\033[K");
 	ops->close(pass.sink);
+	if (err < 0 && !diag->code && env->report->error[0])
+		diag_set(diag, -err, AUX_NO_OFFSET, "%s",
+			 env->report->error);
 	return err < 0 ? err : 0;
 }
 

@@ -12,7 +12,10 @@
  *
  * track.c has names and tracks; a format is one file and one line of formats[].
  */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -644,6 +647,19 @@ static int look_at(struct exporter *e, const struct flow_ctx *ctx,
 	return err;
 }
 
+/* Output fails in many places, and errno says why. */
+static int say_why(const struct exporter *e, int err)
+{
+	struct sink_report *report = e->x.env.report;
+	const char *path = e->x.env.out_path;
+
+	if (err == -AUX_E_IO && !report->error[0])
+		snprintf(report->error, sizeof(report->error),
+			 "%.300s (or a file in $TMPDIR, else /tmp) cannot be written: %s",
+			 path ? path : "the output", strerror(errno));
+	return err;
+}
+
 /* The first and last time are updated before anything is shown, since headers
  * have them. */
 static int flow_export(void *sink, const struct flow_ctx *ctx,
@@ -664,7 +680,7 @@ static int flow_export(void *sink, const struct flow_ctx *ctx,
 		err = calls_flow(e->calls, ctx, ev, n);
 	if (!err && outbuf_failed(e->x.out))
 		err = -AUX_E_IO;
-	return err;
+	return say_why(e, err);
 }
 
 /* Names as they were last: a program may set its name late. */
@@ -701,7 +717,7 @@ static int finish_export(void *sink, struct aux_diag *diag)
 		err = -AUX_E_IO;
 	if (err >= 0 && e->ops->finish)
 		err = e->ops->finish(e->format, diag);
-	return err < 0 ? err : 0;
+	return err < 0 ? say_why(e, err) : 0;
 }
 
 static bool makes_file(const void *options)

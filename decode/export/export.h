@@ -230,6 +230,11 @@ size_t export_cut(const char *s, size_t len, size_t max);
 /* Nanoseconds as microseconds, "12.345": all of them. */
 void export_put_us(struct outbuf *out, uint64_t ns);
 
+/* A file in $TMPDIR without a name: it is gone when the program is. -1: errno. */
+int export_temp_file(void);
+/* 0, or -AUX_E_IO with errno. */
+int export_write_at(int fd, const void *p, size_t n, uint64_t at);
+
 /*
  * export_spool: texts of many tracks that grow side by side and are written one
  * after the other at last, for formats that want each track in one piece. What
@@ -237,9 +242,6 @@ void export_put_us(struct outbuf *out, uint64_t ns);
  * ($TMPDIR), so memory does not grow with the trace, and no file is open for
  * each track.
  */
-
-/* A file in $TMPDIR without a name: it is gone when the program is. -1: errno. */
-int export_temp_file(void);
 
 struct export_spool;
 struct export_piece;	/* the text of one track */

@@ -144,24 +144,17 @@ static int sort_entries(struct sorter *s)
 
 /* ---- the file ---- */
 
-static int write_all(struct sorter *s, const uint8_t *p, size_t n)
+static int add_to_file(struct sorter *s, const uint8_t *p, size_t n)
 {
+	int err;
+
 	if (s->fd < 0)
 		s->fd = export_temp_file();
 	if (s->fd < 0)
 		return -AUX_E_IO;
-	while (n) {
-		ssize_t r = pwrite(s->fd, p, n, (off_t)s->file_size);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r <= 0)
-			return -AUX_E_IO;
-		p += r;
-		n -= (size_t)r;
-		s->file_size += (uint64_t)r;
-	}
-	return 0;
+	err = export_write_at(s->fd, p, n, s->file_size);
+	s->file_size += n;
+	return err;
 }
 
 /* Sorts what is in memory, and stores it as a part. */
@@ -184,11 +177,11 @@ static int store_part(struct sorter *s)
 		n += HEAD + e->len;
 		if (n < READ_SIZE)
 			continue;
-		err = write_all(s, buf, n);
+		err = add_to_file(s, buf, n);
 		n = 0;
 	}
 	if (!err && n)
-		err = write_all(s, buf, n);
+		err = add_to_file(s, buf, n);
 	if (err)
 		return err;
 	s->parts[s->n_parts++] = (struct part){ .at = start, .end = s->file_size };
@@ -199,9 +192,9 @@ static int store_part(struct sorter *s)
 int sorter_put(struct sorter *s, const struct sorter_item *item)
 {
 	struct entry *e;
-	int err = 0;
+	int err = item->len > SORTER_DATA ? -AUX_E_INVAL : 0;
 
-	if (s->n + item->len + (s->n_entries + 1) * 2 * sizeof(*e) > s->memory &&
+	if (!err && s->n + item->len + (s->n_entries + 1) * 2 * sizeof(*e) > s->memory &&
 	    s->n_entries)
 		err = store_part(s);
 	if (!err && array_grow(&s->entries, s->n_entries, &s->max_entries, sizeof(*e)))

@@ -7,6 +7,7 @@
 #ifndef DECODE_EXPORT_SORTER_H
 #define DECODE_EXPORT_SORTER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct sorter;
@@ -20,9 +21,9 @@ struct sorter_item {
 /* memory: bytes of the buffer. NULL: out of memory. */
 struct sorter *sorter_new(size_t memory);
 void sorter_free(struct sorter *s);	/* accepts NULL */
-/* 0, -AUX_E_NOMEM, or -AUX_E_IO: the temporary file cannot be written. At most
- * SORTER_DATA bytes. */
-#define SORTER_DATA 4096
+#define SORTER_DATA 4096	/* bytes of an item, at most */
+/* 0, -AUX_E_NOMEM, -AUX_E_IO: the temporary file cannot be written; -AUX_E_INVAL: the item
+ * is too long. */
 int sorter_put(struct sorter *s, const struct sorter_item *item);
 /* After the last put: the next in order, valid until the next call. 1; 0: there are no
  * more; or an error. */

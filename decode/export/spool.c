@@ -97,11 +97,29 @@ int export_temp_file(void)
 	return fd;
 }
 
+int export_write_at(int fd, const void *p, size_t n, uint64_t at)
+{
+	const char *from = p;
+
+	while (n) {
+		ssize_t r = pwrite(fd, from, n, (off_t)at);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (!r)
+			errno = ENOSPC;
+		if (r <= 0)
+			return -AUX_E_IO;
+		from += r;
+		n -= (size_t)r;
+		at += (uint64_t)r;
+	}
+	return 0;
+}
+
 /* A full block goes to the end of the file; its number is kept. */
 static int store_block(struct export_spool *s, struct export_piece *p)
 {
-	size_t done = 0;
-
 	if (s->fd < 0)
 		s->fd = export_temp_file();
 	if (s->fd < 0)
@@ -109,16 +127,8 @@ static int store_block(struct export_spool *s, struct export_piece *p)
 	if (array_grow(&p->blocks, p->n_blocks, &p->max_blocks,
 		       sizeof(*p->blocks)))
 		return -AUX_E_NOMEM;
-	while (done < BLOCK) {
-		ssize_t n = pwrite(s->fd, p->buf + done, BLOCK - done,
-				   (off_t)(s->n_blocks * BLOCK + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -AUX_E_IO;
-		done += (size_t)n;
-	}
+	if (export_write_at(s->fd, p->buf, BLOCK, s->n_blocks * BLOCK))
+		return -AUX_E_IO;
 	p->blocks[p->n_blocks++] = s->n_blocks++;
 	p->n = 0;
 	return 0;

@@ -16,6 +16,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/outfile.h"
 #include "decode/sink/columns.h"
@@ -156,9 +157,13 @@ struct sqlite {
 /* Keeps the first error; q->diag is what finish reports. */
 static int fail(struct sqlite *q)
 {
-	if (!q->failed)
+	char *text = q->x->env.report->error;
+
+	if (!q->failed) {
 		snprintf(q->diag.text, sizeof(q->diag.text), "%.400s: %s",
 			 q->x->env.out_path, sqlite3_errmsg(q->db));
+		snprintf(text, sizeof(q->x->env.report->error), "%s", q->diag.text);
+	}
 	q->failed = true;
 	q->diag.code = AUX_E_IO;
 	q->diag.offset = AUX_NO_OFFSET;
@@ -361,16 +366,17 @@ struct call_keys {
 	uint32_t thread, function;
 };
 
-/* As with fail, of what is not SQLite's. */
+/* As with fail, of what is not SQLite's; of most errors others say enough. */
 static int fail_with(struct sqlite *q, int err)
 {
-	if (!q->failed)
-		snprintf(q->diag.text, sizeof(q->diag.text), "%.400s: %s",
-			 q->x->env.out_path,
-			 err == -AUX_E_NOMEM ? "out of memory" : "cannot be written");
 	q->failed = true;
-	q->diag.code = -err;
+	if (err != -AUX_E_UNSUPPORTED)
+		return err;
+	q->diag.code = AUX_E_UNSUPPORTED;
 	q->diag.offset = AUX_NO_OFFSET;
+	snprintf(q->diag.text, sizeof(q->diag.text),
+		 "%.300s: the installed SQLite makes files of another form than is known "
+		 "here: export --to jsonl or perfetto instead", q->x->env.out_path);
 	return err;
 }
 

@@ -14,7 +14,6 @@
  *
  * Format: https://www.sqlite.org/fileformat2.html
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 
 #include <aux/error.h>
 
+#include "decode/export/export.h"
 #include "decode/export/sqlite_pages.h"
 
 #define LEVELS 12		/* more than 2^31 pages need */
@@ -139,25 +139,9 @@ size_t pages_finish(const struct pages_record *r, uint8_t *to)
 
 /* ---- the file ---- */
 
-static int write_at(int fd, const uint8_t *p, size_t n, uint64_t at)
-{
-	while (n) {
-		ssize_t r = pwrite(fd, p, n, (off_t)at);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r <= 0)
-			return -AUX_E_IO;
-		p += r;
-		n -= (size_t)r;
-		at += (uint64_t)r;
-	}
-	return 0;
-}
-
 static int flush_out(struct pages *p)
 {
-	int err = write_at(p->fd, p->out, p->n_out,
+	int err = export_write_at(p->fd, p->out, p->n_out,
 			   (uint64_t)(p->out_page - 1) * p->size);
 
 	p->n_out = 0;
@@ -177,7 +161,7 @@ struct pages *pages_new(int fd, int *err)
 	if (!p->out)
 		goto fail;
 	n = pread(fd, p->header, sizeof(p->header), 0);
-	*err = -AUX_E_IO;
+	*err = n < 0 ? -AUX_E_IO : -AUX_E_UNSUPPORTED;
 	if (n != sizeof(p->header))
 		goto fail;
 	p->size = load_be(p->header + 16, 2);
@@ -187,7 +171,7 @@ struct pages *pages_new(int fd, int *err)
 	 * be 0 and 1 by type */
 	if (p->size < 4096 || p->header[20] || load_be(p->header + 32, 4) ||
 	    load_be(p->header + 52, 4) || load_be(p->header + 44, 4) != 4)
-		goto fail;
+		goto fail;	/* -AUX_E_UNSUPPORTED */
 	*err = 0;
 	return p;
 fail:
@@ -392,7 +376,7 @@ int pages_end(struct pages *p)
 	}
 	finish_page(p, level, (uint32_t)right);
 	err = flush_out(p);
-	return err ? err : write_at(p->fd, p->levels[level]->page, p->size,
+	return err ? err : export_write_at(p->fd, p->levels[level]->page, p->size,
 				    (uint64_t)(p->root - 1) * p->size);
 }
 
@@ -404,5 +388,5 @@ int pages_commit(struct pages *p)
 	store_be(p->header + 24, changes, 4);
 	store_be(p->header + 28, p->n_pages, 4);
 	store_be(p->header + 92, changes, 4);
-	return write_at(p->fd, p->header, sizeof(p->header), 0);
+	return export_write_at(p->fd, p->header, sizeof(p->header), 0);
 }

@@ -25,8 +25,8 @@ size_t pages_finish(const struct pages_record *r, uint8_t *to);
 
 struct pages;
 
-/* The database, open for reading and writing. NULL: out of memory, or it has not the
- * form that is expected: *err. */
+/* The database, open for reading and writing. NULL: *err: -AUX_E_NOMEM, -AUX_E_IO, or
+ * -AUX_E_UNSUPPORTED: it is of another form than is written here. */
 struct pages *pages_new(int fd, int *err);
 /* The tree whose root is that page, from now on. */
 void pages_begin(struct pages *p, uint32_t root, int is_table);

@@ -172,6 +172,7 @@ struct sink_report {
 		uint64_t n;
 	} drops[SINK_DROPS];
 	unsigned n_drops;
+	char error[512];	/* why flow failed, where its code says too little */
 	char hint[512];
 	char note[512];		/* what to say of a result that is there; "":
 				 * nothing */
