@@ -97,6 +97,16 @@ count_matches() {
 	ok $bad "$1: count prints the truth's counts and hashes" "$SCRATCH/count"
 }
 
+# waits COMMAND...: until it succeeds; five minutes, for machines where little runs
+waits() {
+	local i
+	for ((i = 0; i < 3000; i++)); do
+		"$@" && return
+		sleep 0.1
+	done
+	return 1
+}
+
 # small_disk TEXT KB: mounts a file system of so many KB at $disk; where that may not
 # be, TEXT is skipped.
 small_disk() {

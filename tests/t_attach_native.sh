@@ -67,15 +67,6 @@ attached() {
 	is "$left" 0 "$name: nothing is left behind"
 }
 
-waits() { # COMMAND...: until it succeeds; a minute
-	local i
-	for ((i = 0; i < 600; i++)); do
-		"$@" && return
-		sleep 0.1
-	done
-	return 1
-}
-
 ends() { # PID SIGNAL
 	kill "-$2" "$1" 2>/dev/null
 	wait "$1" 2>/dev/null

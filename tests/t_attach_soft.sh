@@ -16,15 +16,6 @@ begin() { # starts it: $prog
 	waits grep -q ready "$SCRATCH/out"
 }
 
-waits() { # COMMAND...: until it succeeds; five minutes
-	local i
-	for ((i = 0; i < 3000; i++)); do
-		"$@" && return
-		sleep 0.1
-	done
-	return 1
-}
-
 untraced() { # all its threads
 	! grep -h '^TracerPid:' /proc/"$prog"/task/*/status | grep -qv '	0$'
 }

@@ -494,8 +494,6 @@ void step_native_inherit(struct step_process *proc,
 	proc->native_off = false;
 }
 
-/* Whatever it has of a cache, its own or its parent's, is gone. sig: what the thread
- * is stopped by, as it is afterwards. */
 /*
  * At the entry of a system call the kernel would take the first of ours for another
  * number of it, and not run its instruction. So the thread does not make it: it is 2
@@ -526,6 +524,8 @@ static bool leave_entry(struct step_thread *t)
 	return !(status >> 16);
 }
 
+/* Whatever it has of a cache, its own or its parent's, is gone. sig: what the thread
+ * is stopped by, as it is afterwards. */
 void step_native_remove(struct step_thread *t, int sig)
 {
 	struct step_process *proc = t->proc;
