@@ -3,10 +3,9 @@
  * coverage: counts units (see impl.h). This is the sink's hot path.
  *
  * A unit is made when a step, a path or a lone range is first met, by the
- * thread that meets it, under the lock of cover_units. It never changes
- * afterwards. Its number is published in user[0] of the step or path with
- * release order, so other threads read it without the lock and never see a
- * number before its unit.
+ * thread that meets it (units.c). Its number is published in user[0] of the step
+ * or path with release order, so other threads never see a number before its
+ * unit.
  *
  * Ordinary branches need no counting of their own: where a unit's last branch
  * goes follows from the code. Only dynamic ones (returns, indirect branches,
@@ -24,53 +23,11 @@
 
 #define FIRST_SLOTS 1024
 
-int cover_units_init(struct cover_units *u)
-{
-	pthread_mutex_init(&u->lock, NULL);
-	u->cap = 1024;
-	u->n = 1;
-	u->n_slots = FIRST_SLOTS;
-	u->v = calloc(u->cap, sizeof(*u->v));
-	u->slots = calloc(u->n_slots, sizeof(*u->slots));
-	return u->v && u->slots ? 0 : -AUX_E_NOMEM;
-}
-
-void cover_units_fini(struct cover_units *u)
-{
-	for (uint32_t i = 1; u->v && i < u->n; i++)
-		free(u->v[i].is_path ? (void *)u->v[i].steps
-				     : (void *)u->v[i].ranges);
-	free(u->v);
-	free(u->slots);
-	free(u->room);
-	pthread_mutex_destroy(&u->lock);
-}
-
 /* True if the target of such an end does not follow from the code. */
 static bool is_dynamic(unsigned what)
 {
 	return what == AUX_END_RET || what == AUX_END_IND_JUMP ||
 	       what == AUX_END_IND_CALL || what == AUX_END_COND;
-}
-
-/*
- * Appends a unit, which then owns what->ranges or steps. Returns its number, or
- * 0 if memory is out. The caller holds the lock.
- */
-static uint32_t add_unit(struct cover_units *u, const struct cover_unit *what)
-{
-	struct cover_unit *v;
-
-	if (u->n == u->cap) {
-		v = u->cap < UINT32_MAX / 4 ?
-			    reallocarray(u->v, 2 * u->cap, sizeof(*v)) : NULL;
-		if (!v)
-			return 0;
-		u->v = v;
-		u->cap *= 2;
-	}
-	u->v[u->n] = *what;
-	return u->n++;
 }
 
 static struct cover_range range_of(const struct aux_flow *ev)
@@ -82,112 +39,6 @@ static struct cover_range range_of(const struct aux_flow *ev)
 	};
 }
 
-/* ---- Units by what they are ---- */
-
-/*
- * Each worker's decoder has steps and paths of its own for the same code. They share
- * units, so what is made of units at the end costs as much for many workers as for
- * one. Spaces with equal contents have equal ids.
- */
-
-static uint64_t id_of(const struct space *space)
-{
-	return space ? space->id : 0;
-}
-
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-	h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	return h ^ h >> 29;
-}
-
-static size_t hash_unit(const struct cover_unit *u)
-{
-	uint64_t h = mix(id_of(u->space), u->is_path);
-
-	for (uint32_t i = 0; i < u->n; i++) {
-		if (u->is_path)
-			h = mix(h, u->steps[i]);
-		else
-			h = mix(mix(h, u->ranges[i].first),
-				u->ranges[i].last << 8 ^ u->ranges[i].what);
-	}
-	return (size_t)h;
-}
-
-static bool same_range(const struct cover_range *a, const struct cover_range *b)
-{
-	return a->first == b->first && a->last == b->last && a->n == b->n &&
-	       a->what == b->what && a->flags == b->flags;
-}
-
-static bool same_unit(const struct cover_unit *a, const struct cover_unit *b)
-{
-	bool same = a->is_path == b->is_path && a->n == b->n &&
-		    id_of(a->space) == id_of(b->space);
-
-	for (uint32_t i = 0; same && i < a->n; i++)
-		same = a->is_path ? a->steps[i] == b->steps[i] :
-				    same_range(&a->ranges[i], &b->ranges[i]);
-	return same;
-}
-
-static uint32_t *find_slot(struct cover_units *u, const struct cover_unit *what)
-{
-	size_t i = hash_unit(what) & (u->n_slots - 1);
-
-	while (u->slots[i] && !same_unit(&u->v[u->slots[i]], what))
-		i = (i + 1) & (u->n_slots - 1);
-	return &u->slots[i];
-}
-
-static int grow_slots(struct cover_units *u)
-{
-	uint32_t *old = u->slots;
-	size_t n = u->n_slots;
-
-	u->slots = calloc(2 * n, sizeof(*u->slots));
-	if (!u->slots) {
-		u->slots = old;
-		return -AUX_E_NOMEM;
-	}
-	u->n_slots = 2 * n;
-	for (size_t i = 0; i < n; i++) {
-		if (old[i])
-			*find_slot(u, &u->v[old[i]]) = old[i];
-	}
-	free(old);
-	return 0;
-}
-
-/* The number of a unit, which is added if there is none like it, with a copy of its
- * ranges or steps; 0: out of memory. The caller holds the lock. */
-static uint32_t need_unit(struct cover_units *u, const struct cover_unit *what)
-{
-	size_t size = what->n * (what->is_path ? sizeof(*what->steps) :
-						 sizeof(*what->ranges));
-	struct cover_unit unit = *what;
-	void *copy;
-	uint32_t *slot;
-
-	if (2 * (size_t)u->n >= u->n_slots && grow_slots(u) < 0)
-		return 0;
-	slot = find_slot(u, what);
-	if (*slot)
-		return *slot;
-	copy = malloc(size);
-	if (!copy)
-		return 0;
-	if (what->is_path)
-		unit.steps = memcpy(copy, what->steps, size);
-	else
-		unit.ranges = memcpy(copy, what->ranges, size);
-	*slot = add_unit(u, &unit);
-	if (!*slot)
-		free(copy);
-	return *slot;
-}
-
 /* ---- Steps and paths ---- */
 
 static uint64_t load(const uint64_t *user)
@@ -195,25 +46,22 @@ static uint64_t load(const uint64_t *user)
 	return __atomic_load_n(user, __ATOMIC_ACQUIRE);
 }
 
-/* Room for n elements where a unit is put together; NULL: out of memory. With the
- * lock held. */
-static void *need_room(struct cover_units *u, size_t n, size_t size)
+/* Room for n elements where a unit is put together; NULL: out of memory. */
+static void *need_room(struct cover_counter *c, size_t n, size_t size)
 {
-	void *room = n * size <= u->n_room ? u->room :
-					     realloc(u->room, n * size);
+	void *room = n * size <= c->n_room ? c->room :
+					     realloc(c->room, n * size);
 
 	if (!room)
 		return NULL;
-	u->room = room;
-	u->n_room = n * size > u->n_room ? n * size : u->n_room;
+	c->room = room;
+	c->n_room = n * size > c->n_room ? n * size : c->n_room;
 	return room;
 }
 
-/*
- * The word (see COVER_ID) of a step, which gets a unit unless another thread was
- * faster; 0: out of memory. The caller holds the lock.
- */
-static uint64_t learn_step(struct cover_units *u, const struct space *space,
+/* The word (see COVER_ID) of a step, which gets a unit unless another thread was
+ * faster; 0: out of memory. */
+static uint64_t learn_step(struct cover_counter *c, const struct space *space,
 			   struct aux_step *step)
 {
 	struct cover_unit unit = { .space = space, .n = step->n_ranges };
@@ -222,12 +70,12 @@ static uint64_t learn_step(struct cover_units *u, const struct space *space,
 
 	if (word)
 		return word;
-	unit.ranges = need_room(u, step->n_ranges, sizeof(*unit.ranges));
+	unit.ranges = need_room(c, step->n_ranges, sizeof(*unit.ranges));
 	if (!unit.ranges)
 		return 0;
 	for (uint32_t i = 0; i < step->n_ranges; i++)
 		unit.ranges[i] = range_of(&step->ranges[i]);
-	id = need_unit(u, &unit);
+	id = cover_unit_need(c->units, &unit);
 	if (!id)
 		return 0;
 	word = (uint64_t)id << 1 |
@@ -238,7 +86,7 @@ static uint64_t learn_step(struct cover_units *u, const struct space *space,
 
 /* The same for a path and its steps. user[1] is set before user[0] is
  * released. */
-static uint64_t learn_path(struct cover_units *u, const struct space *space,
+static uint64_t learn_path(struct cover_counter *c, const struct space *space,
 			   struct aux_path *path)
 {
 	struct cover_unit unit = { .space = space, .n = path->n_steps,
@@ -249,20 +97,21 @@ static uint64_t learn_path(struct cover_units *u, const struct space *space,
 	if (word)
 		return word;
 	for (uint32_t i = 0; i < path->n_steps; i++)
-		if (!learn_step(u, space, path->steps[i]))
+		if (!learn_step(c, space, path->steps[i]))
 			return 0;
-	unit.steps = need_room(u, path->n_steps, sizeof(*unit.steps));
+	unit.steps = need_room(c, path->n_steps, sizeof(*unit.steps));
 	if (!unit.steps)
 		return 0;
 	for (uint32_t i = 0; i < path->n_steps; i++) {
 		word = load(&path->steps[i]->user[0]);
 		unit.steps[i] = COVER_ID(word);
 	}
-	id = need_unit(u, &unit);
+	id = cover_unit_need(c->units, &unit);
 	if (!id)
 		return 0;
 	word = (uint64_t)id << 1 | (word & COVER_DYNAMIC);
-	path->user[1] = path->steps[0]->ranges[0].range.first;
+	__atomic_store_n(&path->user[1], path->steps[0]->ranges[0].range.first,
+			 __ATOMIC_RELAXED);
 	__atomic_store_n(&path->user[0], word, __ATOMIC_RELEASE);
 	return word;
 }
@@ -284,6 +133,7 @@ void cover_counter_fini(struct cover_counter *c)
 	free(c->counts);
 	free(c->touched);
 	free(c->jumps);
+	free(c->room);
 }
 
 /* All counts are 0 again. */
@@ -342,14 +192,14 @@ int cover_counter_add(struct cover_counter *c, uint32_t id, uint64_t n)
 static struct cover_jump *find_jump(const struct cover_counter *c,
 				    const struct cover_jump *like)
 {
-	uint64_t space = id_of(like->space);
+	uint64_t space = cover_space_id(like->space);
 	uint64_t h = (like->to + like->id + (space << 24 ^ space >> 8)) *
 		     UINT64_C(0x9e3779b97f4a7c15);
 	size_t i = (size_t)(h >> 32) & (c->n_slots - 1);
 
 	while (c->jumps[i].id &&
 	       (c->jumps[i].id != like->id || c->jumps[i].to != like->to ||
-		id_of(c->jumps[i].space) != space))
+		cover_space_id(c->jumps[i].space) != space))
 		i = (i + 1) & (c->n_slots - 1);
 	return &c->jumps[i];
 }
@@ -443,11 +293,8 @@ static int hit_step(struct cover_counter *c, const struct space *space,
 {
 	uint64_t word = load(&step->user[0]);
 
-	if (!word) {
-		pthread_mutex_lock(&c->units->lock);
-		word = learn_step(c->units, space, step);
-		pthread_mutex_unlock(&c->units->lock);
-	}
+	if (!word)
+		word = learn_step(c, space, step);
 	return word ? hit(c, word, space, step->ranges[0].range.first) :
 		      -AUX_E_NOMEM;
 }
@@ -468,11 +315,8 @@ static int hit_path(struct cover_counter *c, const struct space *space,
 		return err;
 	}
 	word = load(&path->user[0]);
-	if (!word) {
-		pthread_mutex_lock(&c->units->lock);
-		word = learn_path(c->units, space, path);
-		pthread_mutex_unlock(&c->units->lock);
-	}
+	if (!word)
+		word = learn_path(c, space, path);
 	return word ? hit(c, word, space, path->user[1]) : -AUX_E_NOMEM;
 }
 
@@ -480,7 +324,7 @@ static int hit_range(struct cover_counter *c, const struct space *space,
 		     const struct aux_flow *ev)
 {
 	struct cover_range r = range_of(ev);
-	uint64_t id = id_of(space);
+	uint64_t id = cover_space_id(space);
 	uint64_t k = r.first ^ r.last << 5 ^ r.what;
 	struct cover_hot *h = &c->hot[(k ^ k >> 12) & (COVER_HOT - 1)];
 	uint32_t unit;
@@ -489,10 +333,8 @@ static int hit_range(struct cover_counter *c, const struct space *space,
 	if (!h->word || h->first != r.first || h->last != r.last ||
 	    h->space != id || h->n != r.n || h->mode != r.flags ||
 	    h->what != r.what) {
-		pthread_mutex_lock(&c->units->lock);
-		unit = need_unit(c->units, &(struct cover_unit){
+		unit = cover_unit_need(c->units, &(struct cover_unit){
 			.space = space, .n = 1, .ranges = &r });
-		pthread_mutex_unlock(&c->units->lock);
 		if (!unit)
 			return -AUX_E_NOMEM;
 		*h = (struct cover_hot){

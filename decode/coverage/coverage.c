@@ -139,27 +139,27 @@ int coverage_flow(void *sink, const struct flow_ctx *ctx,
 static const struct cover_range *last_range(const struct cover_units *u,
 					    uint32_t id)
 {
-	const struct cover_unit *unit = &u->v[id];
+	const struct cover_unit *unit = cover_unit_at(u, id);
 
 	if (unit->is_path)
-		unit = &u->v[unit->steps[unit->n - 1]];
+		unit = cover_unit_at(u, unit->steps[unit->n - 1]);
 	return &unit->ranges[unit->n - 1];
 }
 
 /* Adds a path's count to its steps, and the edges between them. */
 static int expand_path(struct coverage *c, struct cover_tally *t, uint32_t id)
 {
-	const struct cover_unit *u = &c->units.v[id], *step;
+	const struct cover_unit *u = cover_unit_at(&c->units, id), *step;
 	uint64_t n = c->counter.counts[id];
 	int err = 0;
 
 	for (uint32_t i = 0; i < u->n && !err; i++) {
 		err = cover_counter_add(&c->counter, u->steps[i], n);
-		step = &c->units.v[u->steps[i]];
+		step = cover_unit_at(&c->units, u->steps[i]);
 		if (i + 1 < u->n && !err)
 			err = cover_tally_edge(
 				t, u->space, &step->ranges[step->n - 1], u->space,
-				c->units.v[u->steps[i + 1]].ranges[0].first, n);
+				cover_unit_at(&c->units, u->steps[i + 1])->ranges[0].first, n);
 	}
 	return err;
 }
@@ -167,7 +167,7 @@ static int expand_path(struct coverage *c, struct cover_tally *t, uint32_t id)
 /* Adds the ranges of a step or lone range, and the edges between them. */
 static int expand_step(struct coverage *c, struct cover_tally *t, uint32_t id)
 {
-	const struct cover_unit *u = &c->units.v[id];
+	const struct cover_unit *u = cover_unit_at(&c->units, id);
 	uint64_t n = c->counter.counts[id];
 	int err = 0;
 
@@ -195,21 +195,21 @@ static int expand(struct coverage *c, struct cover_tally *t)
 
 	for (uint32_t i = 1; i < n && !err; i++)
 		if (k->counts[i])
-			err = cover_tally_end(t, c->units.v[i].space,
+			err = cover_tally_end(t, cover_unit_at(&c->units, i)->space,
 					      last_range(&c->units, i),
 					      k->counts[i]);
 	for (size_t i = 0; i < k->n_slots && !err; i++)
 		if (k->jumps[i].id)
 			err = cover_tally_edge(
-				t, c->units.v[k->jumps[i].id].space,
+				t, cover_unit_at(&c->units, k->jumps[i].id)->space,
 				last_range(&c->units, k->jumps[i].id),
 				k->jumps[i].space, k->jumps[i].to, k->jumps[i].n);
 	for (uint32_t i = 1; i < n && !err; i++)
-		if (c->units.v[i].is_path && k->counts[i])
+		if (cover_unit_at(&c->units, i)->is_path && k->counts[i])
 			err = expand_path(c, t, i);
 	n = k->cap < c->units.n ? k->cap : c->units.n;
 	for (uint32_t i = 1; i < n && !err; i++)
-		if (!c->units.v[i].is_path && k->counts[i])
+		if (!cover_unit_at(&c->units, i)->is_path && k->counts[i])
 			err = expand_step(c, t, i);
 	return err;
 }

@@ -2,7 +2,7 @@
 /*
  * Private to decode/coverage. How counts become output:
  *
- *	flow --(count.c)--> units --(coverage.c)--> blocks and edges (tally.c)
+ *	flow --(count.c)--> units (units.c) --(coverage.c)--> blocks and edges (tally.c)
  *	    --> drcov, sancov, AFL (formats.c)
  *	    --> lines, functions, branches (lines.c, by the flow graph of graph.c)
  *	        --> lcov, summary (files.c)
@@ -24,6 +24,7 @@
 
 #include "decode/coverage/coverage.h"
 #include "decode/lib/elf/elf.h"
+#include "decode/lib/sideband/sideband.h"
 
 struct disasm;
 struct elfimage;
@@ -144,10 +145,9 @@ const struct cover_edge *cover_edges_from(const struct cover_tally *t,
 bool cover_address(const struct cover_module *m, uint64_t off,
 		   const struct space **space, uint64_t *ip);
 
-/* ---- count.c: units and how often they ran ---- */
+/* ---- units.c: what is counted ---- */
 
-/* Never changes once it has a number, so readers need no lock for its
- * contents. */
+/* Never changes once it has a number. */
 struct cover_unit {
 	const struct space *space;
 	uint32_t n;		/* of ranges, or of steps */
@@ -167,19 +167,45 @@ struct cover_unit {
 #define COVER_DYNAMIC 1
 #define COVER_ID(word) ((uint32_t)((word) >> 1))
 
-/* Shared by all threads; everything is changed with the lock held. */
+/*
+ * Units of all threads. Each worker's decoder has steps and paths of its own for the
+ * same code, and asks for the unit of each of them; nearly always there is one, and
+ * that is found without a lock. Units are in blocks that do not move: the first of
+ * 1024, each twice as large as the one before.
+ */
+#define COVER_FIRST_BLOCK 1024
+#define COVER_BLOCKS 21
+
+struct cover_table;
+
+/* Spaces with equal contents have equal ids. */
+static inline uint64_t cover_space_id(const struct space *space)
+{
+	return space ? space->id : 0;
+}
+
 struct cover_units {
-	pthread_mutex_t lock;
-	struct cover_unit *v;	/* [0] is unused */
-	uint32_t n, cap;
-	uint32_t *slots;	/* hash table; 0: free */
-	size_t n_slots;
-	void *room;		/* n_room bytes, for the next unit */
-	size_t n_room;
+	pthread_mutex_t lock;		/* of whoever adds */
+	uint32_t n;			/* numbers from 1 to n - 1 are units */
+	struct cover_unit *blocks[COVER_BLOCKS];
+	struct cover_table *table;	/* by contents; replaced when it grows */
 };
 
 int cover_units_init(struct cover_units *u);
 void cover_units_fini(struct cover_units *u);
+/* The number of a unit, which is added if there is none like it, with a copy of its
+ * ranges or steps; 0: out of memory. Any thread. */
+uint32_t cover_unit_need(struct cover_units *u, const struct cover_unit *what);
+
+static inline struct cover_unit *cover_unit_at(const struct cover_units *u,
+					       uint32_t id)
+{
+	unsigned block = 31 - (unsigned)__builtin_clz(id / COVER_FIRST_BLOCK + 1);
+
+	return &u->blocks[block][id - COVER_FIRST_BLOCK * ((1u << block) - 1)];
+}
+
+/* ---- count.c: how often they ran ---- */
 
 /*
  * Unit id ended with a jump to address to, n times. space is that of the
@@ -193,7 +219,7 @@ struct cover_jump {
 	uint32_t id;		/* 0: free */
 };
 
-/* A direct-mapped cache of lone ranges, which saves the lock of cover_units. */
+/* A direct-mapped cache of lone ranges, which saves a look into cover_units. */
 struct cover_hot {
 	uint64_t first, last, space;
 	uint32_t n;
@@ -227,6 +253,8 @@ struct cover_counter {
 	const struct space *space;	/* where flow was last */
 	uint32_t tid, stream;
 	struct sink_report report;
+	void *room;		/* n_room bytes, where a unit is put together */
+	size_t n_room;
 	struct cover_hot hot[COVER_HOT];
 };
 
