@@ -317,6 +317,7 @@ struct parallel {
 	struct spare *spare;	/* with the lock */
 	size_t n_spare;
 	size_t n_live, max_live;	/* tasks; the session's */
+	size_t ahead;		/* of them may be cut now, beside one of each stream */
 	size_t n_decoders;	/* with the lock: open ones */
 	uint64_t decoder_memory;	/* for all of them */
 	uint64_t max_held;	/* bytes of one task */

@@ -756,7 +756,7 @@ static int cut_ahead(struct parallel *par, struct stream_cursor *cur)
 
 	while (rc == 0 && !cur->tasks.first && !cur->tasks.ended)
 		rc = cut_task(par, cur);
-	while (rc == 0 && par->n_live < par->max_live &&
+	while (rc == 0 && par->n_live < par->ahead + par->pass->n &&
 	       (cur = next_to_cut(par->pass)))
 		rc = cut_task(par, cur);
 	return rc;
@@ -765,6 +765,19 @@ static int cut_ahead(struct parallel *par, struct stream_cursor *cur)
 /* Tasks for each worker: the one that it works on, and one that is ready when
  * that ends before the session has cut more. */
 #define AHEAD 2
+
+/*
+ * A sink without partial results is often slower than two workers are: more of them
+ * would learn the same code only to wait. There are few tasks at first, so that few
+ * workers have any, and one more each time that the session has nothing to do.
+ */
+#define FIRST_AHEAD 4
+
+static void need_more_tasks(struct parallel *par)
+{
+	if (par->ahead < par->max_live - par->pass->n)
+		par->ahead++;
+}
 
 /* ---- batches, in the session ---- */
 
@@ -948,8 +961,10 @@ static struct batch *wait_batch(struct parallel *par, struct chunk_task *task)
 	/* a partial result must not be joined while a worker fills it */
 	while (w->state != WORK_DONE &&
 	       (!task->first || (par->partials && w->state == WORK_RUNNING))) {
-		if (!task->first)
+		if (!task->first) {
 			workers_resume(par->ws, w);
+			need_more_tasks(par);
+		}
 		workers_wait(par->ws, w);
 	}
 	b = task->first;
@@ -1279,6 +1294,9 @@ int parallel_open(struct session_pass *pass, unsigned n_threads)
 	par->ordered = pass->n > 1 && !(par->partials &&
 					pass->needs & SINK_ANY_STREAM_ORDER);
 	par->max_live = AHEAD * n_threads + pass->n;
+	par->ahead = AHEAD * n_threads;
+	if (!par->partials && par->ahead > FIRST_AHEAD)
+		par->ahead = FIRST_AHEAD;
 	par->max_held = max / 4 / par->max_live;
 	par->decoder_memory = max - max / 4;
 	rc = open_cursors(pass);
