@@ -79,7 +79,7 @@ needs() {
 }
 
 for c in hello_asm hello_static threads feature jit forkexec vdso vsyscall dlopen throw sorts \
-	stack_fiber stack_signal stack_throw pipeline many compile perl python xz signalled; do
+	stack_fiber stack_signal stack_throw pingpong pipeline many compile perl python xz signalled; do
 	wanted "$c" || continue
 	if have "$(needs "$c")"; then
 		case_native "$c"
@@ -92,12 +92,21 @@ for c in hello_asm hello_static; do
 	wanted "$c" && as_step "$c" "$programs/$c"
 done
 
-for c in threads feature_timer stack_threads; do
+for c in threads feature_timer stack_threads pingpong; do
 	wanted "$c" || continue
 	for ((i = 0; i < ${REPEAT:-2}; i++)); do
 		case_native "$c"
 	done
 done
+
+### the time that calls take, which the program's threads make without being stopped
+
+wanted waits && {
+	"$auxcap" -q -e soft_pt/native/u -o "$data" -- "$programs/waits" >"$SCRATCH/out" 2>"$log"
+	# a millisecond, but for how exactly two clocks can be compared
+	"$auxdecode" find 'nap(*' --longer 990us "$data" >"$SCRATCH/found" 2>&1
+	is "$(grep -vc '^#' "$SCRATCH/found")" "$(sed -n 's/^nap //p' "$SCRATCH/out")" "waits: each nap took its time"
+}
 
 ### nothing is stepped that need not be: -v counts
 

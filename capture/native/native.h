@@ -22,6 +22,9 @@
  * lead from one to the next, so there is room for all, and none is ever written again but
  * its link.
  *
+ * Time. A system call leaves when it began and when it was over beside its record: only
+ * the program's own thread knows that.
+ *
  * Threads. The base of GS is a thread's struct native_slots, at whose end below
  * is its ring: the instructions that use GS themselves are not copied. What
  * needs the tracer ends in INT3: a ring that is full, an exit that leads to no
@@ -45,6 +48,7 @@
 #include <stdint.h>
 
 #define NATIVE_RING (256 << 10)		/* bytes, below the slots */
+#define NATIVE_TIMES (4 * NATIVE_RING)	/* below the ring: struct native_time */
 #define NATIVE_MAX_ID 0x7ffffff0u
 #define NATIVE_N_CALLS 65536u	/* by the low 16 bits of the number; 0: traps */
 #define NATIVE_N_TARGETS 65536u	/* of a table, by the low 16 bits of an address */
@@ -67,6 +71,12 @@ struct native_slots {
 	uint64_t tables[NATIVE_N_TABLES];	/* of int64_t */
 };
 
+/* For each record of the ring, in its order; filled for a system call's: what the time stamp
+ * counter said before it, and after. */
+struct native_time {
+	uint64_t left, back;
+};
+
 enum native_exit_kind {
 	NATIVE_DIRECT,		/* jump, call, condition or the unit's size */
 	NATIVE_SYSCALL,		/* SYSCALL runs, then it goes on at target */
@@ -84,7 +94,7 @@ struct native_exit {
 	uint64_t trap;		/* INT3 before a SYSCALL, or NATIVE_TRAP's and
 				 * NATIVE_CHANGED's, */
 	uint64_t compare, compared;	/* whose comparison is there */
-	uint64_t after;		/* the instruction after SYSCALL */
+	uint64_t call, after;	/* SYSCALL, when the record is left; what follows it */
 	uint32_t unit, to;	/* numbers; to 0: nothing linked */
 	uint32_t next_in;	/* the caller's: the next of those that are linked to
 				 * the same unit, or wait for it, + 1 */

@@ -334,32 +334,62 @@ static void put_direct(struct gen *g, const struct native_source *src,
 	PUT(g, 0xcc);
 }
 
+/* The time stamp counter, in RAX and RDX, to beside the record that RCX is at. */
+static void put_time(struct gen *g, int32_t at)
+{
+	PUT(g, 0x0f, 0x31);			/* rdtsc */
+	PUT(g, 0x65, 0x89, 0x04, 0x8d);		/* mov %eax, %gs:at(,%rcx,4) */
+	put32(g, (uint32_t)(at - NATIVE_RING));
+	PUT(g, 0x65, 0x89, 0x14, 0x8d);
+	put32(g, (uint32_t)(at - NATIVE_RING) + 4);
+	load(g, RAX, SLOT(rax));
+	load(g, RDX, SLOT(rdx));
+}
+
+/* An INT3 that runs if RCX is zero; its address. */
+static uint64_t put_trap_if_zero(struct gen *g)
+{
+	PUT(g, 0xe3, 2, 0xeb, 1, 0xcc);	/* jrcxz over jmp over int3 */
+	return here(g) - 1;
+}
+
+/* The record is the last that is done before the call: where a thread stops between them
+ * the record can be taken back. RCX is free: SYSCALL overwrites it. */
+static void put_call(struct gen *g, uint32_t id, struct native_exit *e)
+{
+	load(g, RCX, SLOT(cur));
+	e->full = put_trap_if_zero(g);
+	e->record = here(g);
+	put_time(g, 0);
+	PUT(g, 0x65, 0xc7, 0x01);	/* movl $id, %gs:(%rcx) */
+	put32(g, id);
+	PUT(g, 0x48, 0x8d, 0x49, 4);	/* lea 4(%rcx), %rcx */
+	save(g, RCX, SLOT(cur));
+	e->call = here(g);
+	PUT(g, 0x0f, 0x05);
+	e->after = here(g);
+	save(g, RAX, SLOT(rax));
+	save(g, RDX, SLOT(rdx));
+	load(g, RCX, SLOT(cur));
+	put_time(g, 8 - 16);
+}
+
 /* A call whose number is not plain traps before anything is done. The kernel
  * leaves the address of the next instruction in RCX. */
 static void put_syscall(struct gen *g, const struct native_source *src,
 			uint32_t id, struct native_exit *e)
 {
-	uint8_t *trap, *full;
-
+	save(g, RAX, SLOT(rax));
 	save(g, RCX, SLOT(rcx));
 	save(g, RDX, SLOT(rdx));
 	PUT(g, 0x0f, 0xb7, 0xc8);		/* movzwl %ax, %ecx */
 	load(g, RDX, SLOT(calls));
 	PUT(g, 0x0f, 0xb6, 0x0c, 0x0a);		/* movzbl (%rdx,%rcx), %ecx */
 	load(g, RDX, SLOT(rdx));
-	PUT(g, 0xe3, 0);
-	trap = g->p - 1;
-	full = put_record(g, id, e, SLOT(rcx));
-	PUT(g, 0x0f, 0x05);
-	e->after = here(g);
+	e->trap = put_trap_if_zero(g);
+	put_call(g, id, e);
 	move_address(g, RCX, e->target);
 	put_link(g, src, e);
-	land8(g, full);
-	e->full = here(g);
-	PUT(g, 0xcc);
-	land8(g, trap);
-	e->trap = here(g);
-	PUT(g, 0xcc);
 }
 
 static void put_push(struct gen *g, uint64_t value)

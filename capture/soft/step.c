@@ -1354,7 +1354,8 @@ static int run_program(struct soft *s, const struct soft_program *p, bool native
 	struct step st = { .s = s, .p = p, .diag = diag, .native = native };
 	int failed = -1, why = 0, err;
 
-	st.ticked_ns = st.shown_ns = clock_ns();
+	st.began_tsc = __builtin_ia32_rdtsc();
+	st.began_ns = st.ticked_ns = st.shown_ns = clock_ns();
 	err = run(&st, &failed);
 	*status = st.status;
 	if (!err && failed >= 0 && read(failed, &why, sizeof(why)) > 0)

@@ -60,6 +60,8 @@ struct step_hash {
 	size_t n, used;
 };
 
+struct native_time;
+
 struct step_process {
 	struct step_process *next;
 	struct step *step;
@@ -102,6 +104,8 @@ struct step_native_thread {
 	uint64_t gs;		/* the program's base of GS */
 	uint64_t back_ns;	/* when it went there from the kernel; 0: no */
 	int64_t done;		/* of the ring that is read, as slots.cur */
+	const struct native_time *call;	/* its latest record is of it; NULL: of none, or
+				 * it is out */
 	uint8_t half;		/* of its two rings, which it fills; */
 	uint8_t reading;	/* and which is read: another one is full */
 	bool inside;
@@ -181,6 +185,7 @@ struct step {
 	uint32_t n_writing;	/* threads: no cached instruction is trusted */
 	struct step_reader *reader;	/* of full rings, beside; NULL: none */
 	uint64_t shown_ns, ticked_ns;
+	uint64_t began_ns, began_tsc;	/* the same moment by two clocks */
 	uint64_t counts[STEP_N_COUNTS];
 	/* the first and last SIGKILL, or interrupt to let go; 0: none */
 	uint64_t killed_ns, kill_ns;

@@ -114,6 +114,7 @@ static void come_out(struct step_thread *t, struct user_regs_struct *r,
 	r->gs_base = t->native.gs;
 	ptrace(PTRACE_SETREGS, t->tid, NULL, r);
 	t->native.inside = t->native.tip = false;
+	t->native.call = NULL;
 	t->ip = ip;
 	t->insn.size = 0;
 	if (!t->block_n)
@@ -272,6 +273,10 @@ static bool try_out(struct step_thread *t, struct user_regs_struct *r, bool faul
 		} else if (r->rip == e->after) {
 			after_syscall(t, r, u, e);
 			return true;
+		} else if (r->rip == e->call) {	/* see take_back() */
+			r->rcx = slots_of(t)->rcx;
+			come_out(t, r, in[e->n_insns - 1].ip);
+			return true;
 		} else if (r->rip == e->full) {
 			turn_ring(t, r, e->record);
 			return false;
@@ -329,7 +334,10 @@ static unsigned done_at(const struct step_native *nc, const struct native_unit *
 	unsigned i, k = 0;
 
 	for (i = 0; i < u->n_exits; i++, e++)
-		if (e->record && pc + RECORD_AT >= e->record && pc <= e->full)
+		if (e->kind == NATIVE_SYSCALL) {
+			if (pc > e->call && pc < in[e->n_insns - 1].end)
+				return 0;
+		} else if (e->record && pc + RECORD_AT >= e->record && pc <= e->full)
 			return pc - e->record < RECORD_BYTES || pc <= e->record ?
 				       e->n_insns - 1u : 0;
 	for (i = 0; i < u->n_insns && in[i].at <= pc; i++)
@@ -370,6 +378,30 @@ void step_native_gone(struct step_thread *t)
 	t->insn.size = 0;
 }
 
+/*
+ * A thread that has left the record of a system call, and stops before it makes the call,
+ * has not made it: it might wait there, and for one that is stopped itself. So the record is
+ * taken back; unless it was read, then the call will be in the trace twice, as when the
+ * kernel restarts one.
+ */
+static void take_back(struct step_thread *t, struct user_regs_struct *r)
+{
+	struct step_native *nc = t->proc->native;
+	const struct step_native_thread *n = &t->native;
+	const struct native_unit *u = step_native_at(nc, r->rip);
+	const struct native_exit *e = u ? nc->exits + u->first_exit : NULL;
+	const struct native_exit *end = u ? e + u->n_exits : NULL;
+	struct native_slots *s = slots_of(t);
+
+	while (e < end && e->call != r->rip)
+		e++;
+	if (e == end || (n->reading == n->half && n->done == s->cur))
+		return;
+	set_cur(t, s->cur - 4);
+	r->rcx = s->rcx;
+	r->rip = nc->insns[u->first_insn + e->n_insns - 1u].at;
+}
+
 /* One step of a thread inside. 0: it is done; else the signal that came in its
  * place, or -1: *status says how it ends. */
 static int step_inside(struct step_thread *t, struct user_regs_struct *r,
@@ -386,6 +418,7 @@ static int step_inside(struct step_thread *t, struct user_regs_struct *r,
 	} while (*status >> 16 == PTRACE_EVENT_STOP);
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, r))
 		return -1;
+	take_back(t, r);
 	step_native_drain(t);
 	if (*status >> 16 == PTRACE_EVENT_EXIT)
 		last_stop(t, r);
@@ -629,6 +662,8 @@ bool step_native_stop(struct step_thread *t, int *status)
 	t->running = false;
 	if (int3 && full_trap(t, &r))
 		return true;
+	if (event != PTRACE_EVENT_STOP || detaching)
+		take_back(t, &r);
 	step_native_drain(t);
 	if (event == PTRACE_EVENT_EXIT) {
 		last_stop(t, &r);

@@ -12,7 +12,8 @@
 #define NATIVE_N_AREAS 2
 #define NATIVE_AREA_BYTES ((size_t)256 << 20)
 #define NATIVE_N_SLOTS 1024u
-#define NATIVE_HALF_BYTES ((size_t)NATIVE_RING + 4096)	/* a ring, its slots */
+/* times, a ring, its slots */
+#define NATIVE_HALF_BYTES ((size_t)NATIVE_TIMES + NATIVE_RING + 4096)
 #define NATIVE_SLOT_BYTES (2 * NATIVE_HALF_BYTES)	/* of a thread: one is
 						 * filled, one read */
 #define NATIVE_REAL_TABLES 128u	/* of those by address, some share one */

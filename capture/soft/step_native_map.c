@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -36,6 +37,7 @@
 
 #define MB (UINT64_C(1) << 20)
 #define LOWEST (256 * MB)	/* above the heap of programs that are linked low */
+#define ANYWHERE (65536 * MB)
 #define REACH (1600 * MB)	/* of relative operands, from all of an area */
 
 struct place {
@@ -263,10 +265,17 @@ static void choose_places(struct step_process *proc)
 				take_place(&p, at, NATIVE_AREA_BYTES);
 			proc->native_at[i + 1] = at;
 		}
-		proc->native_at[0] = find_gap(&p, LOWEST, high + REACH,
-					      NATIVE_DATA_BYTES);
+		proc->native_at[0] = find_gap(&p, LOWEST, high > ANYWHERE ?
+					      high : ANYWHERE, NATIVE_DATA_BYTES);
 	}
 	free(p.maps);
+}
+
+static void unmap_parts(struct helper *h, int n)
+{
+	while (n--)
+		call(h, SYS_munmap, h->t->proc->native_at[n],
+		     n ? NATIVE_AREA_BYTES : NATIVE_DATA_BYTES, 0, 0, 0, 0);
 }
 
 /* True: the parts are mapped. */
@@ -287,12 +296,22 @@ static bool map_parts(struct helper *h, int64_t fd, bool again)
 			continue;
 		if (got > 0)
 			call(h, SYS_munmap, (uint64_t)got, len, 0, 0, 0, 0);
-		while (i--)
-			call(h, SYS_munmap, at[i], i ? NATIVE_AREA_BYTES :
-			     NATIVE_DATA_BYTES, 0, 0, 0, 0);
+		unmap_parts(h, i);
 		return false;
 	}
 	return true;
+}
+
+/* The time stamp counter can be read there, which prctl(2) may forbid. */
+static bool has_tsc(struct helper *h, const struct step_native *nc)
+{
+	int how = PR_TSC_SIGSEGV;
+
+	if (call(h, SYS_prctl, PR_GET_TSC, h->t->proc->native_at[0], 0, 0, 0, 0) < 0)
+		return false;
+	memcpy(&how, nc->mem, sizeof(how));
+	memset(nc->mem, 0, sizeof(how));
+	return how == PR_TSC_ENABLE;
 }
 
 static void init_cache(struct step_native *nc, const uint64_t *at)
@@ -371,6 +390,8 @@ void step_native_called(struct step_thread *t, int64_t result)
 	struct step *st = t->proc->step;
 	bool found = false;
 
+	if (t->regs.orig_rax == SYS_prctl && t->regs.rdi == PR_SET_TSC && result >= 0)
+		t->proc->native_off |= t->regs.rsi != PR_TSC_ENABLE;
 	if (!st->native || st->memory_open || result < 0)
 		return;
 	switch (t->regs.orig_rax) {
@@ -418,6 +439,10 @@ bool step_native_open(struct step_thread *t)
 		nc->mem = make_memory(&h, &fd);
 	if (nc->mem)
 		mapped = map_parts(&h, fd, again);
+	if (mapped && !has_tsc(&h, nc)) {
+		unmap_parts(&h, STEP_NATIVE_PARTS);
+		mapped = false;
+	}
 	if (fd >= 0)
 		call(&h, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
 	end_calls(&h);
@@ -532,16 +557,13 @@ void step_native_remove(struct step_thread *t, int sig)
 	struct helper h = { .t = t };
 	siginfo_t si;
 	bool has_si;
-	int i;
 
 	if (!proc->native_at[0] || proc->native_shares || !leave_entry(t))
 		return;
 	has_si = sig && !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si);
 	if (!begin_calls(&h))
 		return;
-	for (i = 0; i < STEP_NATIVE_PARTS; i++)
-		call(&h, SYS_munmap, proc->native_at[i],
-		     i ? NATIVE_AREA_BYTES : NATIVE_DATA_BYTES, 0, 0, 0, 0);
+	unmap_parts(&h, STEP_NATIVE_PARTS);
 	end_calls(&h);
 	if (has_si)
 		ptrace(PTRACE_SETSIGINFO, t->tid, NULL, &si);

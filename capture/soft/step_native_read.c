@@ -6,6 +6,7 @@
  * The program can write there: a record that cannot follow the one before is an error.
  */
 #include "capture/soft/step_native.h"
+#include "common/clock.h"
 
 #define BATCH 4096
 #define FETCH_AHEAD 12	/* records: what their paths are is spread over much memory */
@@ -13,7 +14,7 @@
 static size_t slots_offset(const struct step_thread *t, unsigned half)
 {
 	return NATIVE_SLOTS_AT + (t->native.slot - 1) * NATIVE_SLOT_BYTES +
-	       half * NATIVE_HALF_BYTES + NATIVE_RING;
+	       half * NATIVE_HALF_BYTES + NATIVE_TIMES + NATIVE_RING;
 }
 
 struct native_slots *step_native_slots(const struct step_thread *t, unsigned half)
@@ -58,11 +59,58 @@ static void flush_report(struct report *r)
 	r->n = 0;
 }
 
+/* ---- how long system calls took ---- */
+
+static uint64_t ticks_to_ns(const struct step *st, uint64_t ticks, uint64_t now,
+			    uint64_t now_tsc)
+{
+	double ns = (double)(now - st->began_ns);
+
+	return now_tsc > st->began_tsc ?
+		       (uint64_t)((double)ticks * ns / (double)(now_tsc - st->began_tsc)) : 0;
+}
+
+/* The call of the record that is being read, which step_leave() has reported. before: when
+ * the one before began. The program can write there: no time is taken for one to come, or
+ * for one of before that. */
+static void time_call(struct step_thread *t, uint64_t before)
+{
+	struct step_native_thread *n = &t->native;
+	const struct native_slots *s = step_native_slots(t, n->reading);
+	uint64_t tsc = __builtin_ia32_rdtsc(), left;
+
+	n->call = (const void *)((const uint8_t *)s - NATIVE_RING + 4 * n->done);
+	left = n->call->left;
+	left = left < tsc ? ticks_to_ns(t->proc->step, tsc - left, t->left_ns, tsc) : 0;
+	if (left < t->left_ns - before)
+		t->left_ns -= left;
+}
+
+/* It is over, as the thread has gone on. */
+static void time_return(struct step_thread *t)
+{
+	struct step_native_thread *n = &t->native;
+	uint64_t now = clock_ns(), tsc = __builtin_ia32_rdtsc(), took;
+
+	if (!n->call)
+		return;
+	took = n->call->back - n->call->left;
+	n->back_ns = now;
+	if (n->call->back > n->call->left && took < tsc) {
+		took = ticks_to_ns(t->proc->step, took, now, tsc);
+		if (took < now - t->left_ns)
+			n->back_ns = t->left_ns + took;
+	}
+	n->call = NULL;
+}
+
 /* A unit was left by this exit. */
 static void report_path(struct report *r, size_t exit)
 {
-	if (!r->t->user)
+	if (!r->t->user) {
+		time_return(r->t);
 		step_enter(r->t, r->nc->paths[exit].start);
+	}
 	r->ids[r->n++] = (uint32_t)exit;
 	if (r->n == BATCH)
 		flush_report(r);
@@ -80,6 +128,7 @@ static void follow_exit(struct report *r, uint32_t id)
 {
 	const struct step_native *nc = r->nc;
 	struct step_native_thread *n = &r->t->native;
+	uint64_t before = r->t->left_ns;
 	struct soft_path p;
 
 	if (!is_next(nc, id, n->target, n->tip)) {
@@ -96,6 +145,7 @@ static void follow_exit(struct report *r, uint32_t id)
 	flush_report(r);
 	step_leave(r->t, SOFT_LEAVE_SYSCALL,
 		   nc->blocks[p.first + p.n_blocks - 1u].end - 2);
+	time_call(r->t, before);
 }
 
 /* The records before end that need no more than to be followed; returns the first
