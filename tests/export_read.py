@@ -138,7 +138,8 @@ def read_jsonl(path, _):
                 ids[e["id"]] = e["name"]
                 flow.begin(track, e["ts"], e["name"], "call")
             elif t == "off":
-                flow.begin(track, e["ts"], "[not traced]", "off")
+                flow.begin(track, e["ts"], {"kernel": "[in the kernel]", "filter": "[filtered]"}.get(
+                    e.get("why"), "[not traced]"), "off")
             elif t == "off-cpu":
                 flow.begin(track, e["ts"], "[off CPU]", "off-cpu")
             elif t == "gap":
@@ -453,7 +454,7 @@ def firefox_flame(sums, path):
     for line in open(path, encoding="utf-8"):
         stack, _, n = line.rstrip("\n").rpartition(" ")
         if not line.startswith("#"):
-            stack = re.sub(r"^[^;]*/(\d+;)", r"\1", stack).replace(" ", "_")
+            stack = re.sub(r"^[^;]*/(\d+)(?=;|$)", r"\1", stack).replace(" ", "_")
             want[stack] = want.get(stack, 0) + int(n)
     for stack in sorted(set(want) | set(sums)):
         need(want.get(stack) == sums.get(stack), f"{stack}: flame {want.get(stack)}, here {sums.get(stack)}")
@@ -510,6 +511,8 @@ def read_firefox(path, _):
         for stack, w in zip(s["stack"], weights):
             if stack is not None:
                 totals[stack] = totals.get(stack, 0) + w
+            elif w:	# in no function yet
+                sums[str(t["tid"])] = sums.get(str(t["tid"]), 0) + w
         print(f"weight {t['tid']} {s['weightType']} {sum(totals.values())}")
         for stack, w in totals.items():
             path = ";".join(n.replace(";", ":") for n in paths[stack])

@@ -52,8 +52,8 @@ def hot(d, text):
           for f in d["functions"]],
          [(int(a), b, int(c), e, int(n)) for a, b, c, e, n in
           rows(text, r" *(\d+) +([\d.]+) +(\d+) +([\d.]+) +(\d+) +[\d.-]+ ")], "functions")
-    tails = {"lost": "lost in gaps", "not_traced": "not traced", "off_cpu": "off CPU",
-             "in_no_function": "in no function yet"}
+    tails = {"lost": "lost in gaps", "in_kernel": "in the kernel", "filtered": "filtered", "not_traced": "not traced",
+             "off_cpu": "off CPU", "in_no_function": "in no function yet"}
     for key, what in tails.items():
         line = next((l for l in text if l.startswith(f"# {what}:")), "")
         for unit in ("ns", "cycles"):
@@ -61,13 +61,13 @@ def hot(d, text):
             same(d[key][unit] if d[key] else 0, int(m[1]) if m else 0, f"{key} {unit}")
 
 
-def find(d, text):	# -F time,dur,self,offcpu,untraced,lost,pid,tid,insns,cycles,end,state,sym
+def find(d, text):	# -F time,dur,self,offcpu,untraced,kernel,filtered,lost,pid,tid,insns,cycles,end,state,sym
     got = []
     for c in d["calls"]:
         whole, rest = divmod(c["time_ns"], 10 ** 9)
         got.append(" ".join("-" if v is None else str(v) for v in (
             f"{whole}.{rest:09d}" if c["time_ns"] else "-", c["ns"], c["self_ns"], c["off_cpu_ns"], c["untraced_ns"],
-            c["lost_ns"], c["pid"], c["tid"], c["instructions"], c["cycles"], c["end"], c["state"], c["function"])))
+            c["kernel_ns"], c["filtered_ns"], c["lost_ns"], c["pid"], c["tid"], c["instructions"], c["cycles"], c["end"], c["state"], c["function"])))
     same(got, [l for l in text if not l.startswith("#")], "calls")
     same(d["n_found"], len(got), "n_found")
 

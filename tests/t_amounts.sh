@@ -63,7 +63,10 @@ that "calls -F: the same" "$here/got" cmp -s "$here/want" "$here/got"
 cat >"$here/compare.py" <<'EOP'
 import base64, collections, gzip, json, re, sqlite3, subprocess, sys, zlib
 tool, data, here = sys.argv[1:]
-KINDS = ("self", "offcpu", "untraced", "lost", "blocked", "preempted")
+FRAMES = ("[off CPU]", "[in the kernel]", "[filtered]", "[not traced]", "[gap]")
+KINDS = ("self", "offcpu", "untraced", "lost", "blocked", "preempted", "kernel", "filtered")
+OTHERS = ("off CPU", "in the kernel", "filtered", "not traced", "lost in gaps")
+SLICES = {"[off CPU]": 1, "[in the kernel]": 2, "[filtered]": 2, "[not traced]": 2}
 
 def run(*args):
     out = subprocess.run([tool, *args, data], capture_output=True, text=True)
@@ -109,16 +112,17 @@ for f in rows("calls", "-F", "event,id,parent,own,dur," + ",".join(KINDS) + ",sy
     if f[4] != "-" and not is_inner(f[1]):
         total[name] += int(f[4])
 sums = [sum(v[i] for v in times.values()) for i in range(len(KINDS))]
-print("self %d off CPU %d not traced %d lost %d blocked %d preempted %d" % tuple(sums))
+print("self %d off CPU %d not traced %d lost %d blocked %d preempted %d kernel %d filtered %d" % tuple(sums))
 print("most calls:", calls.most_common(12))
 compare("blocked and preempted are off CPU", {"all": sums[1]}, {"all": sums[4] + sums[5]})
+nobodys = [sums[1], sums[6], sums[7], sums[2] - sums[6] - sums[7], sums[3]]	# in the order of OTHERS
 sums = sums[:4]
 self_ns = {k: [v[0]] for k, v in times.items()}
 # A thread may wait before its first instruction: that is in no call.
 for l in run("flame", "--by", "time", "--per", "all"):
     stack, n = l.rsplit(" ", 1)
-    for i, k in enumerate(("[off_CPU]", "[not_traced]", "[gap]"), 1):
-        sums[i] += int(n) if stack == k else 0
+    for i, k in enumerate(FRAMES):
+        nobodys[i] += int(n) if stack == k.replace(" ", "_") else 0
 
 got, n = table(), collections.Counter()
 for f in rows("find", "-F", ",".join(KINDS) + ",sym"):
@@ -135,7 +139,7 @@ def hot(by):
     for l in run("hot", "--by", by, "-n", "99999"):
         if l.startswith("# ") and "IPC function" in l:
             at = 7
-        m = re.match(r"# (off CPU|not traced|lost in gaps): (\d+) ns", l)
+        m = re.match(r"# (%s): (\d+) ns" % "|".join(OTHERS), l)
         if m:
             other[m[1]] = int(m[2])
         elif not l.startswith("#"):
@@ -149,8 +153,7 @@ got, other, n, in_all = hot("time")
 compare("hot --by time", self_ns, {k: [v] for k, v in got.items()})
 compare("hot, calls", calls, n)
 compare("hot, total", total, in_all)
-compare("hot, what is nobody's", {"all": sums[1:]},
-        {"all": [other.get(k, 0) for k in ("off CPU", "not traced", "lost in gaps")]})
+compare("hot, what is nobody's", {"all": nobodys}, {"all": [other.get(k, 0) for k in OTHERS]})
 compare("hot --by insns", insns, hot("insns")[0])
 
 plain = {k.replace(" ", "_"): k for k in calls}	# folded stacks have no blanks
@@ -165,8 +168,7 @@ def leaves(by):
     return got
 in_stacks = collections.Counter()
 got = leaves("time")
-compare("flame, what is nobody's", {"all": sums[1:]},
-        {"all": [got.pop(k, 0) for k in ("[off_CPU]", "[not_traced]", "[gap]")]})
+compare("flame, what is nobody's", {"all": nobodys}, {"all": [got.pop(k.replace(" ", "_"), 0) for k in FRAMES]})
 got.pop("[unknown]", 0)
 compare("flame --by time", self_ns, {k: [v] for k, v in got.items()})
 compare("flame, total", total, {k: v for k, v in in_stacks.items() if k in calls})
@@ -176,17 +178,19 @@ compare("flame --by insns", insns, got)
 run("export", "--to", "sqlite", "-o", here + "/db")
 db = sqlite3.connect(here + "/db")
 got, n, c, t = table(), *(collections.Counter() for _ in range(3))
-for f in db.execute("SELECT function, self_ns, off_cpu_ns, untraced_ns, lost_ns, blocked_ns, preempted_ns, self_insns,"
-                    " calls, total_ns FROM function_times"):
+for f in db.execute("SELECT function, self_ns, off_cpu_ns, untraced_ns, lost_ns, blocked_ns, preempted_ns, kernel_ns,"
+                    " filtered_ns, self_insns, calls, total_ns FROM function_times"):
     for i in range(len(KINDS)):
         got[f[0]][i] += f[i + 1]
-    n[f[0]] += f[7]
-    c[f[0]] += f[8]
-    t[f[0]] += f[9]
+    n[f[0]] += f[9]
+    c[f[0]] += f[10]
+    t[f[0]] += f[11]
 compare("sqlite", times, got)
 compare("sqlite, instructions", insns, n)
 spans = dict(db.execute("SELECT ifnull(why, 'unknown'), sum(end - start) FROM off_cpu GROUP BY why"))
-compare("sqlite, intervals off the CPU", {"all": sums[1]}, {"all": sum(spans.values())})
+in_calls = db.execute("SELECT ifnull(sum(end - start), 0) FROM off_cpu o WHERE EXISTS (SELECT 1 FROM calls c WHERE"
+                      " c.thread = o.thread AND c.start <= o.start AND o.end <= c.end)").fetchone()[0]
+compare("sqlite, intervals off the CPU in calls", {"all": sum(v[1] for v in times.values())}, {"all": in_calls})
 compare("sqlite, calls", calls, c)
 compare("sqlite, total", total, t)
 
@@ -205,7 +209,8 @@ for l in run("export", "--to", "jsonl"):
         c[o["name"]] += 1
     elif o["type"] == "return":
         name = stack.pop()
-        for i, k in enumerate(("self_ns", "off_cpu_ns", "untraced_ns", "lost_ns", "blocked_ns", "preempted_ns")):
+        for i, k in enumerate(("self_ns", "off_cpu_ns", "untraced_ns", "lost_ns", "blocked_ns", "preempted_ns", "kernel_ns",
+                               "filtered_ns")):
             got[name][i] += o[k]
         if name not in stack:
             t[name] += o["ns"]
@@ -276,8 +281,7 @@ for k, v in profile:
         values = dict(zip(kinds, packed(f[2])))
         got[name] += values["time"]
         n[name] += values["instructions"]
-compare("pprof, what is nobody's", {"all": sums[1:]},
-        {"all": [got.pop(k, 0) for k in ("[off CPU]", "[not traced]", "[gap]")]})
+compare("pprof, what is nobody's", {"all": nobodys}, {"all": [got.pop(k, 0) for k in FRAMES]})
 got.pop("[unknown]", 0)
 compare("pprof", self_ns, {k: [v] for k, v in got.items()})
 compare("pprof, instructions", insns, n)
@@ -333,7 +337,8 @@ def slices(kind):
             ns = ts - begin - inner
             if stack:
                 stack[-1][2] += ts - begin
-            i = 1 if name == "[off CPU]" else 2 if name == "[not traced]" else 3 if name.startswith("[gap") else 0
+            i = 3 if name.startswith("[gap") else SLICES.get(name, 0)
+            why = {"[in the kernel]": 6, "[filtered]": 7}.get(name)
             if not i:
                 n[name] += 1
                 if name not in [s[0] for s in stack]:
@@ -342,10 +347,14 @@ def slices(kind):
                 stack = stack[:-1]
             if not i or stack:
                 got[stack[-1][0] if i else name][i] += ns
+                if why:
+                    got[stack[-1][0]][why] += ns
     return got, n, in_all
 for kind in ("chrome", "fxt", "speedscope") if not sums[3] else ():	# the end of a gap is drawn where code runs again
     got, n, in_all = slices(kind)
-    compare(kind, {k: v[:4] for k, v in times.items() if any(v[:4])}, {k: v[:4] for k, v in got.items() if any(v)})
+    parts = [0, 1, 2, 3, 6, 7]
+    compare(kind, {k: [v[i] for i in parts] for k, v in times.items() if any(v[:4])},
+            {k: [v[i] for i in parts] for k, v in got.items() if any(v)})
     compare(kind + ", calls", calls, n)
     compare(kind + ", total", total, in_all)
 
@@ -379,6 +388,21 @@ that "threads that wait are off the CPU" "$here/out" grep -Eq '^self [1-9][0-9]*
 "$auxdecode" find -F tid,offcpu "$data" 2>/dev/null | awk '!/^#/ && $2 > 0 { print $1 }' | sort >"$here/want"
 sed -nE 's/^ *[0-9]+\/([0-9]+) .*# off CPU [0-9.]+ [mun]?s(, (blocked|preempted)|: [^#]*)(  #.*)?$/\1/p' "$here/out" | sort >"$here/got"
 that "calls: it is shown where it happens" "$here/out" cmp -s "$here/want" "$here/got"
+
+# ---- why nothing is traced ----
+data=$here/filtered
+"$auxcap" -q -e soft_pt/tsc,mtc,cyc/u --filter "filter collatz @ $programs/threads" -o "$data" -- "$programs/threads" \
+	>/dev/null 2>"$here/err"
+ok $? "a recording with a filter" "$here/err"
+agree "what a filter leaves out"
+that "it is told apart" "$here/out" grep -Eq '^self [1-9].* filtered [1-9]' "$here/out"
+data=$here/full
+"$auxdecode" hot --by time "$data" >"$here/out" 2>/dev/null
+that "hot: system calls are in the kernel" "$here/out" grep -Eq '^# in the kernel: [1-9][0-9]* ns' "$here/out"
+that "and nothing is filtered where there is no filter" "$here/out" not grep -q '^# filtered' "$here/out"
+# each system call of nanosleep(2) is one stop; none is a filter's
+"$auxdecode" export --to jsonl "$data" 2>/dev/null | grep -o '"type":"off".*"why":"[a-z]*"' | sed 's/.*"why"://' | sort -u >"$here/out"
+is "$(cat "$here/out")" '"kernel"' "jsonl: each stop of trace says why"
 
 # ---- a C++ program that knows how often its functions were called ----
 data=$here/waits

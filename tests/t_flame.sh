@@ -70,7 +70,7 @@ done
 record threads_few mtc,cyc
 flame --by time >"$SCRATCH/folded"
 that "--by time: time outside of the trace is told apart" "$SCRATCH/folded" \
-	grep -q ';\[not_traced\] [0-9]*$' "$SCRATCH/folded"
+	grep -q ';\[in_the_kernel\] [0-9]*$' "$SCRATCH/folded"
 if ! flame --by cycles >"$SCRATCH/folded"; then
 	that "--by cycles: what to do without them" "$SCRATCH/err" grep -q 'no cycles .*--by insns' "$SCRATCH/err"
 else

@@ -25,7 +25,11 @@ take() {
 	status=$?
 	rows=$(awk '!/^#/ { n += $1 } END { printf "%d", n }' "$SCRATCH/by_cycles")
 	all=$(told "$SCRATCH/by_cycles" 'all functions')
-	gap=$(told "$SCRATCH/by_cycles" 'lost in gaps') off=$(told "$SCRATCH/by_cycles" 'not traced')
+	gap=$(told "$SCRATCH/by_cycles" 'lost in gaps') off=0 n=
+	for n in 'in the kernel' 'filtered' 'not traced'; do
+		n=$(told "$SCRATCH/by_cycles" "$n")
+		off=$((off + ${n:-0}))
+	done
 	none=$(told "$SCRATCH/by_cycles" 'in no function yet')
 }
 

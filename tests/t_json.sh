@@ -40,7 +40,7 @@ for d in threads gaps; do
 	same summary "$j/$d.data"
 	same info "$j/$d.data"
 	[ -n "$(no_libipt)" ] || same verify "$j/$d.data"
-	"$auxdecode" find -F time,dur,self,offcpu,untraced,lost,pid,tid,insns,cycles,end,state,sym '*m*' "$j/$d.data" \
+	"$auxdecode" find -F time,dur,self,offcpu,untraced,kernel,filtered,lost,pid,tid,insns,cycles,end,state,sym '*m*' "$j/$d.data" \
 		>"$j/rows" 2>/dev/null
 	text=$j/rows same find '*m*' "$j/$d.data"
 done

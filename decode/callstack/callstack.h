@@ -36,7 +36,9 @@
  *	off CPU		between the records that it was switched out and in again:
  *			blocked, if it waited, preempted, if it could have run
  *	lost		else, from a gap until something is traced again
- *	not traced	else, while trace is off: the kernel, or a filter
+ *	not traced	else, while trace is off: in the kernel, which only user code is
+ *			traced of; filtered, where a filter leaves out what runs; or
+ *			neither, as far as is known (enum call_untraced)
  *	self		else: time of the function on top of the stack, and of no
  *			other
  *
@@ -51,10 +53,21 @@ struct call_count {
 	uint64_t off_ns;	/* of it: off CPU, */
 	uint64_t blocked_ns, preempted_ns; /* of that, where it is known */
 	uint64_t untraced_ns;	/* not traced, */
+	uint64_t kernel_ns, filtered_ns; /* of that, where it is known */
 	uint64_t lost_ns;	/* lost */
 	uint64_t insns;
 	uint64_t branches;	/* that were taken */
 	uint64_t cycles;	/* as far as the trace counts them */
+};
+
+/* Why trace is off. */
+enum call_untraced {
+	UNTRACED_UNKNOWN = 0,	/* a pause, a gap before it, or user code where
+				 * the kernel alone is traced */
+	UNTRACED_KERNEL,	/* a system call, interrupt or exception */
+	UNTRACED_FILTERED,	/* a branch to, or the way into, code that a filter
+				 * leaves out; with all that runs from there on */
+	UNTRACED_N,
 };
 
 /* A function: of one name at one place of one file, whatever process runs
@@ -122,6 +135,7 @@ struct call_thread {
 				    * of the consumer returns */
 	uint32_t depth;		/* how many */
 	uint32_t context;	/* which of its stacks this is, from 0 */
+	enum call_untraced why_off; /* while trace is off, and when it comes on */
 	const struct flow_ctx *ctx;
 	void *user;		/* the consumer's; NULL first */
 };
@@ -192,6 +206,8 @@ static inline struct call_count call_minus(struct call_count a,
 		.blocked_ns = a.blocked_ns - b.blocked_ns,
 		.preempted_ns = a.preempted_ns - b.preempted_ns,
 		.untraced_ns = a.untraced_ns - b.untraced_ns,
+		.kernel_ns = a.kernel_ns - b.kernel_ns,
+		.filtered_ns = a.filtered_ns - b.filtered_ns,
 		.lost_ns = a.lost_ns - b.lost_ns,
 		.insns = a.insns - b.insns,
 		.branches = a.branches - b.branches,
@@ -199,10 +215,23 @@ static inline struct call_count call_minus(struct call_count a,
 	};
 }
 
+/* What is neither in the kernel nor filtered, of what is not traced. */
+static inline uint64_t call_other_ns(const struct call_count *n)
+{
+	return n->untraced_ns - n->kernel_ns - n->filtered_ns;
+}
+
 /* Self time; n is what a frame counted without its children. */
 static inline uint64_t call_self_ns(const struct call_count *n)
 {
 	return n->ns - n->off_ns - n->untraced_ns - n->lost_ns;
+}
+
+/* All of its time is self time. */
+static inline void call_all_self(struct call_count *n)
+{
+	n->off_ns = n->blocked_ns = n->preempted_ns = 0;
+	n->untraced_ns = n->kernel_ns = n->filtered_ns = n->lost_ns = 0;
 }
 
 static inline struct call_count call_plus(struct call_count a,
@@ -214,6 +243,8 @@ static inline struct call_count call_plus(struct call_count a,
 		.blocked_ns = a.blocked_ns + b.blocked_ns,
 		.preempted_ns = a.preempted_ns + b.preempted_ns,
 		.untraced_ns = a.untraced_ns + b.untraced_ns,
+		.kernel_ns = a.kernel_ns + b.kernel_ns,
+		.filtered_ns = a.filtered_ns + b.filtered_ns,
 		.lost_ns = a.lost_ns + b.lost_ns,
 		.insns = a.insns + b.insns,
 		.branches = a.branches + b.branches,

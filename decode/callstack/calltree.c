@@ -239,25 +239,31 @@ static int charge_others(struct calltree *t, struct calltree_thread *ct,
 	struct call_count off = { .ns = more->off_ns, .off_ns = more->off_ns,
 				  .blocked_ns = more->blocked_ns,
 				  .preempted_ns = more->preempted_ns };
-	struct call_count none = { .ns = more->untraced_ns,
-				   .untraced_ns = more->untraced_ns };
+	struct call_count none[UNTRACED_N] = {
+		{ .ns = call_other_ns(more), .untraced_ns = call_other_ns(more) },
+		{ .ns = more->kernel_ns, .untraced_ns = more->kernel_ns,
+		  .kernel_ns = more->kernel_ns },
+		{ .ns = more->filtered_ns, .untraced_ns = more->filtered_ns,
+		  .filtered_ns = more->filtered_ns },
+	};
 	struct call_count lost = { .ns = more->lost_ns,
 				   .lost_ns = more->lost_ns };
 	int err;
 
-	if (!ct->away && !(off.ns | none.ns | lost.ns))
+	if (!ct->away && !(off.ns | more->untraced_ns | lost.ns))
 		return 0;
-	if (ct->away) {
-		*(ct->away == CALLTREE_GAP ? &lost.cycles : &none.cycles) =
-			more->cycles;
+	for (unsigned i = 0; i < UNTRACED_N; i++)
+		if (ct->away && ct->away == calltree_untraced(i))
+			none[i].cycles = more->cycles;
+	if (ct->away == CALLTREE_GAP)
+		lost.cycles = more->cycles;
+	if (ct->away)
 		more->cycles = 0;
-	}
 	more->ns = call_self_ns(more);
-	more->off_ns = more->untraced_ns = more->lost_ns = 0;
-	more->blocked_ns = more->preempted_ns = 0;
+	call_all_self(more);
 	err = charge_other(t, ct, CALLTREE_OFF_CPU, off);
-	if (!err)
-		err = charge_other(t, ct, CALLTREE_OFF, none);
+	for (unsigned i = 0; i < UNTRACED_N && !err; i++)
+		err = charge_other(t, ct, calltree_untraced(i), none[i]);
 	return err ? err : charge_other(t, ct, CALLTREE_GAP, lost);
 }
 
@@ -297,12 +303,12 @@ static int begin(struct calltree *t, struct calltree_thread *ct,
 		 const struct call_thread *th)
 {
 	if (!ct->seen) {
-		ct->last.ns = th->now.ns;
-		ct->last.off_ns = th->now.off_ns;
-		ct->last.blocked_ns = th->now.blocked_ns;
-		ct->last.preempted_ns = th->now.preempted_ns;
-		ct->last.untraced_ns = th->now.untraced_ns;
-		ct->last.lost_ns = th->now.lost_ns;
+		struct call_count last = ct->last;
+
+		ct->last = th->now;
+		ct->last.insns = last.insns;
+		ct->last.branches = last.branches;
+		ct->last.cycles = last.cycles;
 		ct->seen = true;
 	}
 	if (ct->root || t->config.per == CALLTREE_PER_ALL)
@@ -412,10 +418,11 @@ static int add_up(struct calltree *t, struct calltree_thread *ct,
 	if (err)
 		return err;
 	more = call_minus(th->now, ct->last);
-	if (th->now.ns < ct->last.ns || !ct->last.ns)
+	if (th->now.ns < ct->last.ns || !ct->last.ns) {
 		/* time was not known, or went back */
-		more.ns = more.off_ns = more.untraced_ns = more.lost_ns =
-			more.blocked_ns = more.preempted_ns = 0;
+		more.ns = 0;
+		call_all_self(&more);
+	}
 	ct->last = th->now;
 	err = charge_others(t, ct, &more);
 	if (!err && !ct->away && ct->slices.on) {
@@ -535,7 +542,7 @@ int calltree_off(struct calltree *t, struct calltree_thread *ct,
 {
 	int err = calltree_flush(t, ct, th);
 
-	ct->away = on ? 0 : CALLTREE_OFF;
+	ct->away = on ? 0 : calltree_untraced(th->why_off);
 	return err;
 }
 
@@ -649,25 +656,16 @@ static int rank_names(struct named *v, size_t n)
 	return 0;
 }
 
-/* Functions come first, then the four kinds that are none, then each root:
+/* Functions come first, then the kinds that are none, then each root:
  * threads have names of their own. */
 static size_t slot_of(const struct calltree *t, size_t n_funcs, uint32_t i)
 {
 	const struct calltree_node *node = &t->nodes[i];
 
-	switch (node->func) {
-	case CALLTREE_ROOT:
-		return n_funcs + 4 + i;
-	case CALLTREE_GAP:
-		return n_funcs;
-	case CALLTREE_OFF:
-		return n_funcs + 1;
-	case CALLTREE_FOLDED:
-		return n_funcs + 2;
-	case CALLTREE_OFF_CPU:
-		return n_funcs + 3;
-	}
-	return node->func;
+	if (node->func == CALLTREE_ROOT)
+		return n_funcs + CALLTREE_N_OTHERS + i;
+	return node->func < CALLTREE_FOLDED ? node->func :
+					      n_funcs + (CALLTREE_GAP - node->func);
 }
 
 static int name_all(const struct calltree *t, const struct calls *c,
@@ -689,7 +687,7 @@ static int name_all(const struct calltree *t, const struct calls *c,
 
 int calltree_sort_names(struct calltree *t, const struct calls *c)
 {
-	size_t n_funcs = calls_n_funcs(c), n = n_funcs + 4 + t->n;
+	size_t n_funcs = calls_n_funcs(c), n = n_funcs + CALLTREE_N_OTHERS + t->n;
 	struct named *names = calloc(n, sizeof(*names));
 	struct place *v = reallocarray(NULL, t->n, sizeof(*v));
 	int err = names && v ? 0 : -AUX_E_NOMEM;
@@ -806,6 +804,10 @@ const char *calltree_name(const struct calltree *t, const struct calls *c,
 		return "[not traced]";
 	case CALLTREE_OFF_CPU:
 		return "[off CPU]";
+	case CALLTREE_IN_KERNEL:
+		return "[in the kernel]";
+	case CALLTREE_FILTERED:
+		return "[filtered]";
 	case CALLTREE_FOLDED:
 		return "[folded]";
 	}

@@ -35,7 +35,23 @@ enum calltree_by {
 #define CALLTREE_GAP	(UINT32_MAX - 1)  /* "[gap]": time, cycles lost */
 #define CALLTREE_OFF	(UINT32_MAX - 2)  /* "[not traced]": time, cycles */
 #define CALLTREE_OFF_CPU (UINT32_MAX - 3) /* "[off CPU]": time */
-#define CALLTREE_FOLDED (UINT32_MAX - 4)  /* "[folded]"; the smallest */
+#define CALLTREE_IN_KERNEL (UINT32_MAX - 4) /* "[in the kernel]": as OFF */
+#define CALLTREE_FILTERED (UINT32_MAX - 5) /* "[filtered]": as OFF */
+#define CALLTREE_FOLDED (UINT32_MAX - 6)  /* "[folded]"; the smallest */
+#define CALLTREE_N_OTHERS 6	/* that are no function's and no root's */
+
+/* A node's func for time that is not traced. */
+static inline uint32_t calltree_untraced(enum call_untraced why)
+{
+	return why == UNTRACED_KERNEL ? CALLTREE_IN_KERNEL :
+	       why == UNTRACED_FILTERED ? CALLTREE_FILTERED : CALLTREE_OFF;
+}
+
+/* Nobody's: neither a function's nor a root's nor folded. */
+static inline bool calltree_is_away(uint32_t func)
+{
+	return func > CALLTREE_FOLDED && func != CALLTREE_ROOT;
+}
 
 struct calltree_node {
 	uint32_t parent;	/* an index smaller than the node's own */
@@ -102,7 +118,7 @@ struct calltree_slices {
 struct calltree_thread {
 	uint32_t root, current;		/* nodes; root 0: none yet */
 	uint32_t func;			/* of current, where that is folded */
-	uint32_t away;			/* CALLTREE_GAP, CALLTREE_OFF; 0: not */
+	uint32_t away;			/* CALLTREE_GAP, calltree_untraced; 0: not */
 	struct call_count last;		/* what is added up so far */
 	bool seen;
 	struct calltree_slices slices;

@@ -536,12 +536,17 @@ static inline void set_last(const struct calls *c, struct thread *t,
 static void pass_on(struct thread *t, uint64_t ns)
 {
 	struct call_count *now = &t->pub.now;
+	uint64_t more = ns - now->ns;
 
-	if (t->lost)
-		now->lost_ns += ns - now->ns;
-	else if (t->off)
-		now->untraced_ns += ns - now->ns;
 	now->ns = ns;
+	if (t->lost) {
+		now->lost_ns += more;
+	} else if (t->off) {
+		now->untraced_ns += more;
+		now->kernel_ns += t->pub.why_off == UNTRACED_KERNEL ? more : 0;
+		now->filtered_ns +=
+			t->pub.why_off == UNTRACED_FILTERED ? more : 0;
+	}
 }
 
 /* The same for a time that it was. */
@@ -879,6 +884,24 @@ static int on_async(struct calls *c, struct thread *t,
 	return rc;
 }
 
+/*
+ * What ran last tells why trace stops after it. A system call and an interrupt lead
+ * into the kernel. All other ways are a filter's: a branch or a step to what it leaves
+ * out. Out of the kernel no filter is needed, and there a pause looks like a step.
+ */
+static enum call_untraced why_off(const struct thread *t)
+{
+	const struct pend *p = &t->pend;
+
+	if (p->what == AUX_END_SYSCALL || p->what == PEND_ASYNC)
+		return UNTRACED_KERNEL;
+	if (p->what >= PEND_START ||
+	    (is_kernel(p->from) &&
+	     (p->what == AUX_END_FAR || p->what == AUX_END_FALL)))
+		return UNTRACED_UNKNOWN;
+	return UNTRACED_FILTERED;
+}
+
 /* The first stop of trace ends what ran; later ones, and filters inside the
  * kernel, change nothing. */
 static int on_trace(struct calls *c, struct thread *t,
@@ -888,6 +911,8 @@ static int on_trace(struct calls *c, struct thread *t,
 	int rc = 0;
 
 	t->lost = false;
+	if (!on && !t->off)
+		t->pub.why_off = why_off(t);
 	if (!on && ev->flags & AUX_FLOW_HAS_IP &&
 	    t->pend.what != AUX_END_SYSCALL && t->pend.what < PEND_START) {
 		rc = calls_run_stop(c, t, ev->trace.ip);

@@ -173,9 +173,9 @@ static int begin_chrome(void *format, struct export_track *t,
 	outbuf_str(c->out, categories[s->kind]);
 	outbuf_str(c->out, "\",\"name\":");
 	put_name(c->out, s->name);
-	if (s->kind != EXPORT_OFF) {
+	if (s->kind != EXPORT_OFF || s->why) {
 		outbuf_str(c->out, ",\"args\":{");
-		if (s->kind == EXPORT_AWAY && s->why)
+		if (s->why)
 			put_text(c->out, "\"why\":", s->why);
 		else if (s->kind == EXPORT_GAP)
 			put_gap(c, s->gap);

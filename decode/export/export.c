@@ -546,16 +546,25 @@ static void close_export(void *sink)
 	free(e);
 }
 
+const char *const export_untraced[UNTRACED_N] = {
+	[UNTRACED_UNKNOWN] = "[not traced]",
+	[UNTRACED_KERNEL] = "[in the kernel]",
+	[UNTRACED_FILTERED] = "[filtered]",
+};
+
 /* On failure close_export frees what was made. */
 static int start_parts(struct exporter *e, struct aux_diag *diag)
 {
 	const struct export_config *c = &e->x.config;
 	int err = 0;
 
-	e->off = export_intern(&e->x, "[not traced]");
+	for (unsigned i = 0; i < UNTRACED_N && !err; i++) {
+		e->off[i] = export_intern(&e->x, export_untraced[i]);
+		err = e->off[i] ? 0 : -AUX_E_NOMEM;
+	}
 	e->away = export_intern(&e->x, "[off CPU]");
-	if (!e->off)
-		return -AUX_E_NOMEM;
+	if (err)
+		return err;
 	if (c->schema)
 		err = schema_load(&e->schema, c->schema, diag);
 	if (!err)

@@ -46,8 +46,12 @@ struct export_track {
 	uint32_t n_open, max_open;
 	uint32_t inside;		/* frames since --symbol */
 	uint8_t overlay;		/* EXPORT_OFF, EXPORT_GAP; 0: none */
+	enum call_untraced why_off;	/* OFF */
 	struct aux_flow gap;
 };
+
+/* What slices and frames of time that is not traced are called. */
+extern const char *const export_untraced[UNTRACED_N];
 
 enum export_kind {
 	EXPORT_FRAME = 0,	/* a call */
@@ -65,8 +69,8 @@ struct export_slice {
 	const struct call_thread *thread; /* NULL: none is known */
 	const struct call_frame *frame;	/* FRAME */
 	const struct aux_flow *gap;	/* GAP */
-	const char *why;		/* AWAY: "blocked", "preempted"; NULL:
-					 * not known */
+	const char *why;		/* AWAY: "blocked", "preempted"; OFF:
+					 * "kernel", "filter"; NULL: not known */
 	/* an end alone */
 	enum call_end how;		/* FRAME */
 	bool guessed;			/* FRAME; of a begin too */

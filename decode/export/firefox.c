@@ -251,8 +251,10 @@ static int emit(struct firefox *f, struct firefox_thread *th, uint32_t stack,
 
 /* What an interval between two changes of the stack has. */
 struct interval {
-	uint32_t stack, off_cpu, untraced, lost;	/* its stacks */
-	uint64_t at, lost_ns, untraced_ns, insns;	/* still to be shown */
+	uint32_t stack, off_cpu, lost;	/* its stacks */
+	uint32_t untraced[UNTRACED_N];
+	uint64_t at, lost_ns, insns;	/* still to be shown */
+	uint64_t untraced_ns[UNTRACED_N];
 };
 
 /* On the CPU up to ns: what is lost and not traced comes first, since it began
@@ -268,12 +270,15 @@ static int emit_on(struct firefox *f, struct firefox_thread *th, struct interval
 		err = emit(f, th, v->lost, v->at, f->by_insns ? 0 : lost);
 	v->at += lost;
 	v->lost_ns -= lost;
-	none = ns - v->at;
-	none = v->untraced_ns < none ? v->untraced_ns : none;
-	if (none && !err)
-		err = emit(f, th, v->untraced, v->at, f->by_insns ? 0 : none);
-	v->at += none;
-	v->untraced_ns -= none;
+	for (unsigned i = 0; i < UNTRACED_N && !err; i++) {
+		none = ns - v->at;
+		none = v->untraced_ns[i] < none ? v->untraced_ns[i] : none;
+		if (none)
+			err = emit(f, th, v->untraced[i], v->at,
+				   f->by_insns ? 0 : none);
+		v->at += none;
+		v->untraced_ns[i] -= none;
+	}
 	if (v->at < ns && !err) {
 		err = emit(f, th, v->stack, v->at,
 			   f->by_insns ? v->insns : ns - v->at);
@@ -290,7 +295,8 @@ static int emit_interval(struct firefox *f, struct firefox_thread *th, uint32_t 
 	struct firefox_track *tr = th->active;
 	struct interval v = { .stack = tr->stack, .at = to - more->ns,
 			      .lost_ns = more->lost_ns,
-			      .untraced_ns = more->untraced_ns,
+			      .untraced_ns = { call_other_ns(more), more->kernel_ns,
+					       more->filtered_ns },
 			      .insns = more->insns };
 	const struct sink_host *h = f->x->env.host;
 	uint64_t off = more->off_ns;
@@ -300,8 +306,12 @@ static int emit_interval(struct firefox *f, struct firefox_thread *th, uint32_t 
 	if (v.lost_ns)
 		v.lost = cover_stack(f, v.stack, tr->gap ? tr->gap : f->gap,
 				     CAT_LOST);
-	if (v.untraced_ns)
-		v.untraced = cover_stack(f, v.stack, f->untraced, CAT_UNTRACED);
+	for (unsigned i = 0; i < UNTRACED_N; i++)
+		if (v.untraced_ns[i])
+			v.untraced[i] = cover_stack(f, v.stack, f->untraced[i],
+						    i == UNTRACED_KERNEL ?
+							    CAT_KERNEL :
+							    CAT_UNTRACED);
 	if (off)
 		v.off_cpu = cover_stack(f, v.stack, f->off_cpu, CAT_OFF_CPU);
 	while (off && !err && h->off_cpu &&
@@ -382,8 +392,10 @@ static int flush_counts(struct firefox *f, struct firefox_track *tr,
 		th->active = tr;
 	if (f->x->timed && f->untimed)
 		time_threads(f);
-	if (now->ns < th->last.ns || !th->last.ns)
-		more.ns = more.off_ns = more.untraced_ns = more.lost_ns = 0;
+	if (now->ns < th->last.ns || !th->last.ns) {
+		more.ns = 0;
+		call_all_self(&more);
+	}
 	if (th->seen && (more.ns | more.insns))
 		err = f->x->timed ? emit_interval(f, th, tid, &more, now->ns)
 				  : emit_untimed(f, th, &more);
@@ -752,11 +764,12 @@ static int open_firefox(void **format, struct export *x, struct aux_diag *diag)
 	f->spool = export_spool_new();
 	f->text = outbuf_new(-1);
 	f->off_cpu = export_intern(x, "[off CPU]");
-	f->untraced = export_intern(x, "[not traced]");
+	for (unsigned i = 0; i < UNTRACED_N; i++)
+		f->untraced[i] = export_intern(x, export_untraced[i]);
 	f->gap = export_intern(x, "[gap]");
 	f->folded = export_intern(x, "[folded]");
-	return f->spool && f->text && f->off_cpu && f->untraced && f->gap &&
-	       f->folded ? 0 : -AUX_E_NOMEM;
+	return f->spool && f->text && f->off_cpu && f->untraced[0] &&
+	       f->untraced[1] && f->untraced[2] && f->gap && f->folded ? 0 : -AUX_E_NOMEM;
 }
 
 static void close_firefox(void *format)

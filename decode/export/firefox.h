@@ -109,7 +109,7 @@ struct firefox {
 	size_t n_names, max_names, n_funcs, max_funcs, n_frames, max_frames,
 		n_libs, max_libs, n_natives, max_natives, n_counters,
 		max_counters;
-	const struct export_name *off_cpu, *untraced, *gap, *folded;
+	const struct export_name *off_cpu, *untraced[UNTRACED_N], *gap, *folded;
 	uint64_t n_gaps[GAP_N_CAUSES];
 	uint64_t base;		/* time 0 of the file */
 	bool has_base, by_insns;

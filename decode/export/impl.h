@@ -43,7 +43,7 @@ struct exporter {
 	/* track.c, names: open addressing; NULL is free */
 	struct export_name **slots;
 	size_t n_slots;
-	const struct export_name *off, *away, *gaps[64];
+	const struct export_name *off[UNTRACED_N], *away, *gaps[64];
 	/* export.c */
 	struct schema *schema;
 	struct open_span *spans;	/* that are open */

@@ -178,6 +178,8 @@ static int end_jsonl(void *format, struct export_track *t,
 			put_u64(j, ",\"preempted_ns\":", s->self.preempted_ns);
 		}
 		put_u64(j, ",\"untraced_ns\":", s->self.untraced_ns);
+		put_u64(j, ",\"kernel_ns\":", s->self.kernel_ns);
+		put_u64(j, ",\"filtered_ns\":", s->self.filtered_ns);
 		put_u64(j, ",\"lost_ns\":", s->self.lost_ns);
 		put_u64(j, ",\"branches\":", s->total.branches);
 		if (s->total.cycles)

@@ -406,7 +406,7 @@ static void note_begin(struct perfetto *f, const struct export_slice *s)
 		note_str(f, KEY_TEXT, export_gap_text(f->x, s->gap->what));
 		note_u64(f, KEY_OFFSET, NOTE_UINT, s->gap->offset);
 	}
-	if (s->kind == EXPORT_AWAY && s->why)
+	if (s->why)
 		note_str(f, KEY_WHY, s->why);
 	if (s->kind != EXPORT_FRAME)
 		return;

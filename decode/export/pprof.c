@@ -241,15 +241,16 @@ static int put_func(struct pprof *f, uint64_t id, uint32_t func)
 			 line.line);
 }
 
-/* Locations are functions: their ids from 5 on; 1 to 4 are what is no
- * function. */
+/* Locations are functions: their ids after those of what is no function, which are
+ * from 1 on. */
 static int use_location(struct pprof *f, uint32_t func, uint64_t *id)
 {
-	static const char *const others[] = { "[gap]", "[not traced]",
-					      "[off CPU]", "[folded]" };
+	static const char *const others[CALLTREE_N_OTHERS] = {
+		"[gap]", "[not traced]", "[off CPU]", "[in the kernel]",
+		"[filtered]", "[folded]" };
 	uint64_t name;
 	uint32_t *done;
-	*id = func < CALLTREE_FOLDED ? (uint64_t)func + 5
+	*id = func < CALLTREE_FOLDED ? (uint64_t)func + CALLTREE_N_OTHERS + 1
 				     : (uint64_t)(CALLTREE_GAP - func) + 1;
 	done = export_ids_at(&f->done, (uint32_t)*id);
 	if (!done)

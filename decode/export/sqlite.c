@@ -46,12 +46,13 @@ static const char sqlite_tables[] =
 	" branches INTEGER, cycles INTEGER, site INTEGER, depth INTEGER,"
 	" inner INTEGER, kind TEXT, how TEXT, guessed INTEGER, lost INTEGER,"
 	" off_cpu_ns INTEGER, untraced_ns INTEGER, lost_ns INTEGER,"
-	" blocked_ns INTEGER, preempted_ns INTEGER);"
+	" blocked_ns INTEGER, preempted_ns INTEGER,"
+	" kernel_ns INTEGER, filtered_ns INTEGER);"
 	"CREATE TABLE gaps (id INTEGER PRIMARY KEY, thread INTEGER,"
 	" start INTEGER, end INTEGER, cause TEXT, text TEXT,"
 	" stream_offset INTEGER);"
 	"CREATE TABLE untraced (id INTEGER PRIMARY KEY, thread INTEGER,"
-	" start INTEGER, end INTEGER);"
+	" start INTEGER, end INTEGER, why TEXT);"
 	"CREATE TABLE off_cpu (id INTEGER PRIMARY KEY, thread INTEGER,"
 	" start INTEGER, end INTEGER, why TEXT);"
 	"CREATE TABLE events (id INTEGER PRIMARY KEY, thread INTEGER,"
@@ -89,7 +90,8 @@ static const char sqlite_views[] =
 	" min(c.end - c.start) AS min_ns, max(c.end - c.start) AS max_ns,"
 	" sum(c.off_cpu_ns) AS off_cpu_ns, sum(c.untraced_ns) AS untraced_ns,"
 	" sum(c.lost_ns) AS lost_ns, sum(c.blocked_ns) AS blocked_ns,"
-	" sum(c.preempted_ns) AS preempted_ns"
+	" sum(c.preempted_ns) AS preempted_ns, sum(c.kernel_ns) AS kernel_ns,"
+	" sum(c.filtered_ns) AS filtered_ns"
 	" FROM calls c JOIN functions f ON f.id = c.function GROUP BY f.id;"
 	/* how often did it run, second by second? */
 	"CREATE VIEW calls_per_second AS SELECT f.name AS function,"
@@ -117,7 +119,7 @@ enum statement { PUT_GAP, PUT_OFF, PUT_AWAY, PUT_EVENT, PUT_COUNTER, PUT_SPAN,
 /* table */
 static const char *const statements[N_STATEMENTS] = {
 	[PUT_GAP] = "INSERT INTO gaps VALUES (NULL,?,?,?,?,?,?)",
-	[PUT_OFF] = "INSERT INTO untraced VALUES (NULL,?,?,?)",
+	[PUT_OFF] = "INSERT INTO untraced VALUES (NULL,?,?,?,?)",
 	[PUT_AWAY] = "INSERT INTO off_cpu VALUES (NULL,?,?,?,?)",
 	[PUT_EVENT] = "INSERT INTO events VALUES (NULL,?,?,?,?,?,?)",
 	[PUT_COUNTER] = "INSERT INTO counters VALUES (NULL,?,?,?,?)",
@@ -317,6 +319,8 @@ static int end_cover(struct sqlite *q, struct export_track *t,
 		put_text(q, &r, gap_name(s->gap->what));
 		put_text(q, &r, export_gap_text(q->x, s->gap->what));
 		put_u64(&r, s->gap->offset);
+	} else {
+		put_text(q, &r, s->why);
 	}
 	return end_row(q, &r);
 }
@@ -359,6 +363,8 @@ static void put_call(struct pages_record *r, const struct export_track *t,
 	pages_int(r, s->self.lost_ns);
 	put_some(r, s->self.blocked_ns, away);
 	put_some(r, s->self.preempted_ns, away);
+	pages_int(r, s->self.kernel_ns);
+	pages_int(r, s->self.filtered_ns);
 }
 
 /* What the indexes need of a row stands before its record. */

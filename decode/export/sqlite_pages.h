@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* A record in the making. Columns are put in order. */
-#define PAGES_COLUMNS 24
+#define PAGES_COLUMNS 26
 struct pages_record {
 	uint8_t types[2 * PAGES_COLUMNS], data[9 * PAGES_COLUMNS + 128];
 	size_t n_types, n_data;

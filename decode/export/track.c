@@ -403,10 +403,16 @@ static const struct export_name *gap_name_of(struct exporter *e, unsigned cause)
 static int show_cover(struct exporter *e, struct export_track *track,
 		      struct export_slice *s)
 {
+	static const char *const reasons[UNTRACED_N] = {
+		[UNTRACED_KERNEL] = "kernel", [UNTRACED_FILTERED] = "filter",
+	};
+
 	s->kind = track->overlay;
 	s->gap = track->overlay == EXPORT_GAP ? &track->gap : NULL;
 	s->name = track->overlay == EXPORT_OFF
-			  ? e->off : gap_name_of(e, track->gap.what);
+			  ? e->off[track->why_off]
+			  : gap_name_of(e, track->gap.what);
+	s->why = track->overlay == EXPORT_OFF ? reasons[track->why_off] : NULL;
 	return s->name ? 0 : -AUX_E_NOMEM;
 }
 
@@ -437,6 +443,7 @@ int exporter_cover(struct exporter *e, struct export_track *track, uint64_t ns,
 	if (err)
 		return err;
 	track->overlay = (uint8_t)kind;
+	track->why_off = t ? t->why_off : UNTRACED_UNKNOWN;
 	track->depth++;
 	if (kind == EXPORT_GAP) {
 		track->gap = *gap;

@@ -208,7 +208,7 @@ enum report_node_column {
 
 enum report_tree_column {
 	TREE_DEPTH = 0,		/* minus the one before, zigzag */
-	TREE_FUNC,		/* id + 4, or ~CALLTREE_* */
+	TREE_FUNC,		/* id + CALLTREE_N_OTHERS + 1, or ~CALLTREE_* */
 	TREE_CALLS,
 	TREE_NS,		/* its own */
 	TREE_INSNS,

@@ -222,7 +222,7 @@ static void put_branch(struct growth *g, uint32_t depth, uint32_t func,
 {
 	column_put(&g->c[TREE_DEPTH], zigzag((int64_t)depth - g->depth));
 	column_put(&g->c[TREE_FUNC], func >= CALLTREE_FOLDED ? ~func :
-							     func + 5);
+			   func + CALLTREE_N_OTHERS + 1);
 	column_put(&g->c[TREE_CALLS], calls);
 	column_put(&g->c[TREE_NS], own->ns);
 	column_put(&g->c[TREE_INSNS], own->insns);
@@ -327,8 +327,7 @@ static int sum_calls(struct growth *g)
 	if (!g->calls)
 		return -AUX_E_NOMEM;
 	for (uint32_t i = g->t->n; i-- > 1;) {
-		if (v[i].func != CALLTREE_GAP && v[i].func != CALLTREE_OFF &&
-		    v[i].func != CALLTREE_OFF_CPU)
+		if (!calltree_is_away(v[i].func))
 			g->calls[i] += v[i].calls;
 		g->calls[v[i].parent] += g->calls[i];
 	}

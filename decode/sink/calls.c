@@ -231,7 +231,8 @@ enum call_column {
 	C_EVENT, C_PID, C_TID, C_COMM, C_TIME, C_END, C_DUR, C_SELF, C_INSNS,
 	C_OWN, C_BRANCHES, C_CYCLES, C_DEPTH, C_STACK, C_KIND, C_HOW, C_GUESSED,
 	C_FROM, C_TO, C_BACK, C_SERIAL, C_PARENT, C_SYM, C_DSO, C_CALLER,
-	C_OFF_CPU, C_BLOCKED, C_PREEMPTED, C_UNTRACED, C_LOST, C_N
+	C_OFF_CPU, C_BLOCKED, C_PREEMPTED, C_UNTRACED, C_KERNEL, C_FILTERED,
+	C_LOST, C_N
 };
 
 /* table */
@@ -246,12 +247,13 @@ static const char *const names[C_N] = {
 	[C_PARENT] = "parent", [C_SYM] = "sym", [C_DSO] = "dso",
 	[C_CALLER] = "caller", [C_OFF_CPU] = "offcpu",
 	[C_BLOCKED] = "blocked", [C_PREEMPTED] = "preempted",
-	[C_UNTRACED] = "untraced", [C_LOST] = "lost",
+	[C_UNTRACED] = "untraced", [C_KERNEL] = "kernel",
+	[C_FILTERED] = "filtered", [C_LOST] = "lost",
 };
 static const char row_fields[] =
 	"event,pid,tid,comm,time,end,dur,self,insns,own,branches,cycles,depth,"
 	"stack,kind,how,guessed,from,to,back,id,parent,sym,dso,caller,"
-	"offcpu,blocked,preempted,untraced,lost";
+	"offcpu,blocked,preempted,untraced,kernel,filtered,lost";
 
 /* table */
 static const char *const kinds[] = {
@@ -418,6 +420,12 @@ static void put_count(const struct row *r, struct outbuf *out,
 		return;
 	case C_UNTRACED:
 		put_number(out, own.untraced_ns, r->ended && t->now.ns);
+		return;
+	case C_KERNEL:
+		put_number(out, own.kernel_ns, r->ended && t->now.ns);
+		return;
+	case C_FILTERED:
+		put_number(out, own.filtered_ns, r->ended && t->now.ns);
 		return;
 	case C_LOST:
 		put_number(out, own.lost_ns, r->ended && t->now.ns);

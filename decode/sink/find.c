@@ -21,12 +21,12 @@
 
 /* table */
 #define FIELDS \
-	"time,dur,self,offcpu,blocked,preempted,untraced,lost,pid,tid,comm," \
-	"insns,cycles,sym,dso,caller,end,state,see"
+	"time,dur,self,offcpu,blocked,preempted,untraced,kernel,filtered,lost," \
+	"pid,tid,comm,insns,cycles,sym,dso,caller,end,state,see"
 
 enum field {
 	F_TIME, F_DUR, F_SELF, F_OFF_CPU, F_BLOCKED, F_PREEMPTED, F_UNTRACED,
-	F_LOST, F_PID, F_TID, F_COMM, F_INSNS, F_CYCLES, F_SYM, F_DSO, F_CALLER, F_END, F_STATE,
+	F_KERNEL, F_FILTERED, F_LOST, F_PID, F_TID, F_COMM, F_INSNS, F_CYCLES, F_SYM, F_DSO, F_CALLER, F_END, F_STATE,
 	F_SEE, F_N,
 };
 
@@ -234,6 +234,12 @@ static void put_own(const struct find *s, const struct found *c, enum field fiel
 	case F_UNTRACED:
 		put_known(out, own.untraced_ns, timed);
 		break;
+	case F_KERNEL:
+		put_known(out, own.kernel_ns, timed);
+		break;
+	case F_FILTERED:
+		put_known(out, own.filtered_ns, timed);
+		break;
 	case F_LOST:
 		put_known(out, own.lost_ns, timed);
 		break;
@@ -258,6 +264,8 @@ static void put_field(struct find *s, const struct found *c, enum field field)
 	case F_BLOCKED:
 	case F_PREEMPTED:
 	case F_UNTRACED:
+	case F_KERNEL:
+	case F_FILTERED:
 	case F_LOST:
 		put_own(s, c, field);
 		break;
@@ -345,6 +353,8 @@ static void json_times(struct find *s, const struct found *c,
 	find_json_known(out, "blocked_ns", own->blocked_ns, away);
 	find_json_known(out, "preempted_ns", own->preempted_ns, away);
 	find_json_known(out, "untraced_ns", own->untraced_ns, timed);
+	find_json_known(out, "kernel_ns", own->kernel_ns, timed);
+	find_json_known(out, "filtered_ns", own->filtered_ns, timed);
 	find_json_known(out, "lost_ns", own->lost_ns, timed);
 }
 

@@ -96,6 +96,8 @@ static const char *class_of(const struct calltree_node *n, const char *name,
 		return "g";
 	case CALLTREE_OFF:
 	case CALLTREE_OFF_CPU:
+	case CALLTREE_IN_KERNEL:
+	case CALLTREE_FILTERED:
 	case CALLTREE_FOLDED:
 		return "o";
 	case CALLTREE_ROOT:

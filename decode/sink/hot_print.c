@@ -602,13 +602,15 @@ static void put_others(struct hot *h)
 {
 	const struct calltree *t = &h->funcs->tree.tree;
 	struct call_count gap = { 0 }, off = { 0 }, none = { 0 }, all = { 0 };
-	struct call_count off_cpu = { 0 };
+	struct call_count off_cpu = { 0 }, kernel = { 0 }, filtered = { 0 };
 
 	for (uint32_t i = 0; i < t->n; i++) {
 		uint32_t func = t->nodes[i].func;
 		struct call_count *to = func == CALLTREE_GAP ? &gap :
 					func == CALLTREE_OFF ? &off :
 					func == CALLTREE_OFF_CPU ? &off_cpu :
+					func == CALLTREE_IN_KERNEL ? &kernel :
+					func == CALLTREE_FILTERED ? &filtered :
 					func == CALLTREE_ROOT ? &none : &all;
 
 		*to = call_plus(*to, t->nodes[i].own);
@@ -626,6 +628,8 @@ static void put_others(struct hot *h)
 			      (unsigned long long)all.cycles,
 			      (double)all.insns / (double)all.cycles);
 	put_other(h, "lost", "lost in gaps", &gap);
+	put_other(h, "in_kernel", "in the kernel", &kernel);
+	put_other(h, "filtered", "filtered", &filtered);
 	put_other(h, "not_traced", "not traced", &off);
 	put_off_cpu(h, &off_cpu);
 	put_other(h, "in_no_function", "in no function yet", &none);

@@ -407,7 +407,9 @@ static void put_kinds(struct latency *l)
 		put_amount(l, "on CPU", n->ns - n->off_ns);
 		outbuf_printf(l->env.out, "  off CPU %s", find_off_text(text, n));
 	}
-	put_amount(l, "not traced", n->untraced_ns);
+	put_amount(l, "in the kernel", n->kernel_ns);
+	put_amount(l, "filtered", n->filtered_ns);
+	put_amount(l, "not traced", call_other_ns(n));
 	put_amount(l, "lost", n->lost_ns);
 	outbuf_str(l->env.out, "\n");
 }
@@ -575,6 +577,8 @@ static void json_sums(struct latency *l)
 	find_json_known(out, "blocked_ns", n->blocked_ns, away);
 	find_json_known(out, "preempted_ns", n->preempted_ns, away);
 	find_json_known(out, "untraced_ns", n->untraced_ns, timed);
+	find_json_known(out, "kernel_ns", n->kernel_ns, timed);
+	find_json_known(out, "filtered_ns", n->filtered_ns, timed);
 	find_json_known(out, "lost_ns", n->lost_ns, timed);
 	outbuf_json_number(out, "ended_by_tail_call", l->n_ends[CALL_END_TAIL]);
 	outbuf_json_number(out, "unwound", l->n_ends[CALL_END_UNWOUND]);

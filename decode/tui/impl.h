@@ -28,7 +28,8 @@
 enum lane_what {
 	LANE_SELF = 0,		/* ran */
 	LANE_OFF,		/* off CPU */
-	LANE_UNTRACED,
+	LANE_KERNEL,		/* in the kernel, which is not traced */
+	LANE_UNTRACED,		/* not traced for another reason */
 	LANE_LOST,
 	LANE_N_WHATS,
 };

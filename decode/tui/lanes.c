@@ -183,7 +183,9 @@ int lanes_seen(struct lanes *l, struct flowtree *t, struct flowtree_thread *ft,
 	if (l->timed) {
 		b.part[LANE_SELF] = (float)call_self_ns(&more);
 		b.part[LANE_OFF] = (float)more.off_ns;
-		b.part[LANE_UNTRACED] = (float)more.untraced_ns;
+		b.part[LANE_KERNEL] = (float)more.kernel_ns;
+		b.part[LANE_UNTRACED] =
+			(float)(more.untraced_ns - more.kernel_ns);
 		b.part[LANE_LOST] = (float)more.lost_ns;
 	} else {
 		b.part[LANE_SELF] = b.insns;

@@ -101,6 +101,24 @@ static void draw_head(struct ui *ui)
 		screen_put(&ui->screen, 1, x + w - used, used, LOOK_HEAD, to);
 }
 
+/* Where the thread did not run: what took most. */
+static const char *mark_of(const struct lane_bucket *b)
+{
+	static const char *const marks[LANE_N_WHATS] = {
+		[LANE_OFF] = ".", [LANE_KERNEL] = "k", [LANE_UNTRACED] = "-",
+	};
+	const char *mark = " ";
+	float most = 0;
+
+	for (unsigned i = 0; i < LANE_N_WHATS; i++) {
+		if (!marks[i] || b->part[i] <= most)
+			continue;
+		most = b->part[i];
+		mark = marks[i];
+	}
+	return mark;
+}
+
 static void draw_cell(struct ui *ui, int y, const struct lane *lane, int column,
 		      unsigned look)
 {
@@ -116,8 +134,7 @@ static void draw_cell(struct ui *ui, int y, const struct lane *lane, int column,
 		screen_bar(&ui->screen, y, x, LOOK_GOOD | look, n < 1 ? 1 : n > 8 ? 8 : n);
 	} else {
 		screen_put(&ui->screen, y, x, 1, LOOK_DIM | look,
-			   b.part[LANE_UNTRACED] > b.part[LANE_OFF] ? "-" :
-			   b.part[LANE_OFF] > 0 ? "." : " ");
+			   mark_of(&b));
 	}
 }
 
@@ -137,8 +154,8 @@ static void draw_lane(struct ui *ui, int y, const struct lane_row *r, bool chose
 static void draw_cursor(struct ui *ui, const struct lane_row *r)
 {
 	struct lane_bucket b = column_sum(ui, r->lane, ui->column);
-	float all = b.part[LANE_SELF] + b.part[LANE_OFF] + b.part[LANE_UNTRACED] +
-		    b.part[LANE_LOST];
+	float all = b.part[LANE_SELF] + b.part[LANE_OFF] + b.part[LANE_KERNEL] +
+		    b.part[LANE_UNTRACED] + b.part[LANE_LOST];
 	const struct call_func *f = calls_func(ui->model.tree.calls, b.func);
 	char from[40], to[40], name[64] = "";
 
@@ -148,9 +165,11 @@ static void draw_cursor(struct ui *ui, const struct lane_row *r)
 		call_func_name(f, name, sizeof(name));
 	all = all > 0 ? all / 100 : 1;
 	screen_printf(&ui->screen, ui->screen.rows - 2, 0, ui->screen.cols, LOOK_DIM,
-		      "--time %s,%s: ran %.0f %%, off %.0f %%, not traced %.0f %%, "
-		      "lost %.0f %%%s%s", from, to, (double)(b.part[LANE_SELF] / all),
+		      "--time %s,%s: ran %.0f %%, off %.0f %%, kernel %.0f %%, not "
+		      "traced %.0f %%, lost %.0f %%%s%s", from, to,
+		      (double)(b.part[LANE_SELF] / all),
 		      (double)(b.part[LANE_OFF] / all),
+		      (double)(b.part[LANE_KERNEL] / all),
 		      (double)(b.part[LANE_UNTRACED] / all),
 		      (double)(b.part[LANE_LOST] / all), *name ? "; in " : "",
 		      f && f->name ? f->name : name);

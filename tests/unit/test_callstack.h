@@ -51,6 +51,7 @@ struct made {
 	char log[8192];
 	uint64_t own, enters, leaves, branches;
 	uint8_t code[16];	/* behind each address */
+	char why[16];
 };
 
 static int give_symbol(void *priv, const struct space *space, uint64_t ip,
@@ -144,10 +145,23 @@ static int made_gap(void *priv, struct call_thread *t, const struct aux_flow *ev
 	return 0;
 }
 
+/* Apart from the log: why trace stops, a letter each. */
+static int made_off(void *priv, struct call_thread *t, bool on)
+{
+	static const char letters[UNTRACED_N] = "?kf";
+	struct made *m = priv;
+	size_t n = strlen(m->why);
+
+	if (!on && n < sizeof(m->why) - 1)
+		m->why[n] = letters[t->why_off];
+	return 0;
+}
+
 static const struct calls_ops made_ops = { .enter = made_enter,
 					   .leave = made_leave,
 					   .turn = made_turn,
-					   .gap = made_gap };
+					   .gap = made_gap,
+					   .off = made_off };
 
 static void made_begin(struct made *m, unsigned flags)
 {

@@ -157,8 +157,38 @@ static void test_paths(void)
 	is_u64(m.own, 38, "with all their instructions");
 }
 
+/* Trace stops after that, and comes on again elsewhere. */
+static void stops(uint64_t last, unsigned what)
+{
+	go(&m, last - 0x10, last, what);
+	event(&m, AUX_FLOW_TRACE_OFF, 0);
+	event(&m, AUX_FLOW_TRACE_ON, MAIN + 0x15);
+}
+
+static void test_why_off(void)
+{
+	made_begin(&m, 0);
+	event(&m, AUX_FLOW_TRACE_OFF, 0);	/* before anything ran */
+	event(&m, AUX_FLOW_TRACE_ON, MAIN);
+	stops(MAIN + 0x20, S);
+	go(&m, MAIN + 0x25, MAIN + 0x30, N);
+	event(&m, AUX_FLOW_ASYNC, MAIN + 0x34);
+	event(&m, AUX_FLOW_TRACE_OFF, MAIN + 0x34);
+	event(&m, AUX_FLOW_TRACE_ON, MAIN + 0x34);
+	stops(MAIN + 0x50, C);
+	stops(MAIN + 0x50, N);
+	stops(KFUNC + 0x20, AUX_END_FAR);
+	stops(KFUNC + 0x20, N);
+	stops(KFUNC + 0x20, AUX_END_CALL);
+	event(&m, AUX_FLOW_GAP, 0);
+	event(&m, AUX_FLOW_TRACE_OFF, 0);
+	made_end(&m);
+	is_str(m.why, "?kkff??f?", "why trace stopped");
+}
+
 int main(void)
 {
+	test_why_off();
 	test_coroutine(SWAP, "swapcontext");
 	test_coroutine(SWITCH, "my_switch");
 	test_one_place();

@@ -108,11 +108,11 @@ static void test_lanes(void)
 			       from + (to - from) * (i + 1) / 7);
 		part.insns += sum.insns;
 		part.part[LANE_SELF] += sum.part[LANE_SELF];
-		part.part[LANE_UNTRACED] += sum.part[LANE_UNTRACED];
+		part.part[LANE_KERNEL] += sum.part[LANE_KERNEL];
 	}
 	ok(part.insns > all.insns * 0.99f && part.insns < all.insns * 1.01f &&
 	   part.part[LANE_SELF] >= all.part[LANE_SELF] * 0.99f &&
-	   part.part[LANE_UNTRACED] < all.part[LANE_UNTRACED] * 1.01f,
+	   part.part[LANE_KERNEL] < all.part[LANE_KERNEL] * 1.01f,
 	   "seven parts of it add up to it");
 	model_unlock(&m);
 	lane_rows_fini(&rows);

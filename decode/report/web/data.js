@@ -214,7 +214,7 @@ function makeDecoder(post) {
 		for (let i = 0; i < n; i++) {
 			depth += signed(c[0]());
 			t.depth[i] = depth;
-			t.func[i] = c[1]() - 5;
+			t.func[i] = c[1]() - 7;
 			t.calls[i] = c[2]();
 			for (let k = 0; k < 4; k++)
 				t.own[k][i] = c[3 + k]();

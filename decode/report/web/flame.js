@@ -6,10 +6,12 @@
 const METRICS = [["time", "ns"], ["instructions", "insns"], ["branches taken", "branches"],
 		 ["cycles", "cycles"]];
 const F = { metric: 1, root: 0, chosen: -1, w: 0, order: null, total: [], x: null, thread: 0 };
-const GAP_NODE = -4, OFF_NODE = -3, OFF_CPU_NODE = -2, SMALL_NODE = -1, ROOT_NODE = -5;
+const ROOT_NODE = -7, GAP_NODE = -6, OFF_CPU_NODE = -4, SMALL_NODE = -1;
+const OTHERS = { [GAP_NODE]: "[gap]", [-5]: "[not traced]", [OFF_CPU_NODE]: "[off CPU]",
+		 [-3]: "[in the kernel]", [-2]: "[filtered]", [SMALL_NODE]: "[small]" };
 const redrawFlame = painter(() => drawFlame());
 
-/* ~CALLTREE_ROOT is 0, so func is 0 - 5 = -5 of a root, -4 of a gap, .. */
+/* ~CALLTREE_ROOT is 0, so func is 0 - 7 = -7 of a root, -6 of a gap, .. */
 function flameName(i) {
 	const t = M.tree, f = t.func[i];
 
@@ -17,8 +19,7 @@ function flameName(i) {
 		return "all";
 	if (f === ROOT_NODE)
 		return M.roots[t.root.get(i)] || "thread";
-	return f === GAP_NODE ? "[gap]" : f === OFF_NODE ? "[not traced]" :
-		f === OFF_CPU_NODE ? "[off CPU]" : f === SMALL_NODE ? "[small]" : nameOf(f);
+	return OTHERS[f] || nameOf(f);
 }
 
 /* Parents, totals, children. */
