@@ -108,6 +108,19 @@ wanted waits && {
 	is "$(grep -vc '^#' "$SCRATCH/found")" "$(sed -n 's/^nap //p' "$SCRATCH/out")" "waits: each nap took its time"
 }
 
+# and no clock goes back: where the trace of a CPU says the time, it is later than before
+wanted throw && {
+	"$auxcap" -q -e soft_pt/native,tsc,mtc,mtc_period=0,psb_period=0/u -o "$data" -- "$programs/throw" \
+		>"$SCRATCH/out" 2>"$log"
+	# an MTC that comes again while it runs is of a time that was gone back to
+	"$auxdecode" raw "$data" | awk '/^# stream/ { last = "" }
+		$2 ~ /^tip.pg/ { mtc = "" }
+		$2 == "tsc" { n++; if ($3 < last) print last, $3; last = $3 }
+		$2 == "mtc" { if ($3 == mtc) print "mtc", $3; mtc = $3 }
+		END { if (n < 100) print n + 0 " times" }' >"$SCRATCH/back"
+	that "throw: time does not go back" "$SCRATCH/back" test ! -s "$SCRATCH/back"
+}
+
 ### nothing is stepped that need not be: -v counts
 
 # stepped MOST CASE COMMAND...: at most so many instructions are

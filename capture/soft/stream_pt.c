@@ -503,7 +503,15 @@ static bool is_plain(const struct soft_thread *t)
 	       !c->retcomp && !c->cyc && !c->defer_tip && !e->full_ip;
 }
 
-/* Returns how many were encoded: fewer where an overflow begins. */
+/* With the time packets of a path e->limit may be reached. */
+static bool is_near(const struct pt_encoder *e)
+{
+	return e->limit - e->pos < PT_GROUP_MAX;
+}
+
+/* Time packets come before the path that they are due in, and not where it runs by blocks,
+ * which have their own: time would go back at a PSB between these.
+ * Returns how many were encoded: fewer where an overflow begins. */
 static size_t run_plain(struct soft_thread *t, const struct soft_block *table,
 			const struct soft_path *paths, const uint32_t *ids,
 			size_t n)
@@ -513,7 +521,7 @@ static size_t run_plain(struct soft_thread *t, const struct soft_block *table,
 	const struct soft_path *p = NULL;
 	uint64_t event_tsc = e->event_tsc, next = 0;
 	struct encode_hot h = e->hot;
-	bool open = true;
+	bool open = true, due;
 	size_t i;
 
 	for (i = 0; i < n && !e->lost; i++) {
@@ -530,14 +538,10 @@ static size_t run_plain(struct soft_thread *t, const struct soft_block *table,
 			h = e->hot;
 			event_tsc = e->event_tsc;
 		}
-		if (__builtin_expect(h.tsc + p->n_insns >= event_tsc, 0)) {
-			e->hot = h;
-			pt_encode_time(e, h.tsc + p->n_insns);
-			h = e->hot;
-			event_tsc = e->event_tsc;
-		}
+		due = h.tsc + p->n_insns >= event_tsc;
 		if (__builtin_expect(p->by_blocks || e->lost ||
-				     (p->tail && e->pos >= e->limit), 0)) {
+				     (p->tail && (e->pos >= e->limit ||
+						  (due && is_near(e)))), 0)) {
 			e->hot = h;
 			t->last = soft_at_ip(p->start);
 			run_by_blocks(t, table, p);
@@ -546,6 +550,12 @@ static size_t run_plain(struct soft_thread *t, const struct soft_block *table,
 			prev = &t->last;
 			open = true;
 			continue;
+		}
+		if (__builtin_expect(due, 0)) {
+			e->hot = h;
+			pt_encode_time(e, h.tsc + p->n_insns);
+			h = e->hot;
+			event_tsc = e->event_tsc;
 		}
 		h.tsc += p->n_insns;
 		if (__builtin_expect(h.n_bits + p->n_bits >= PT_TNT_MAX, 0)) {
