@@ -121,6 +121,15 @@ wanted throw && {
 	that "throw: time does not go back" "$SCRATCH/back" test ! -s "$SCRATCH/back"
 }
 
+### what is mapped for it is not the program's
+
+wanted mapped && {
+	"$auxcap" -q -e soft_pt/native/u -o "$data" -- grep memfd /proc/self/maps >"$SCRATCH/out" 2>"$log"
+	is "$(sed 's|.* /memfd:|/memfd:|' "$SCRATCH/out" | sort -u)" "/memfd: (deleted)" "the program sees memory without a name"
+	"$auxdecode" dump "$data" >"$SCRATCH/dump" 2>&1
+	that "and the recording has none of it" "$SCRATCH/dump" not grep -q memfd "$SCRATCH/dump"
+}
+
 ### nothing is stepped that need not be: -v counts
 
 # stepped MOST CASE COMMAND...: at most so many instructions are

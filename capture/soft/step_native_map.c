@@ -8,6 +8,7 @@
  * with a seccomp filter, nor one that shares its memory with another.
  */
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -54,27 +55,26 @@ struct helper {
 	struct step_thread *t;
 	struct user_regs_struct saved;
 	uint64_t mask;
-	uint64_t syscall_at;
+	uint64_t vdso, syscall_at;
 	bool lost;		/* it ends */
 };
 
-/* The address of a SYSCALL instruction in the vdso; 0: none. */
-static uint64_t find_syscall(const struct step_process *proc)
+/* False: there is no SYSCALL instruction in a vdso. */
+static bool find_syscall(struct helper *h)
 {
+	struct step_process *proc = h->t->proc;
 	uint8_t bytes[4 * STEP_PAGE];
-	uint64_t at = 0;
 	size_t i, n = 0;
 
 	for (i = 0; i < proc->n_maps; i++)
 		if (!strcmp(proc->maps[i].path, "[vdso]"))
-			at = proc->maps[i].start;
-	if (at)
-		n = step_memory_read((struct step_process *)proc, at, bytes,
-				     sizeof(bytes));
-	for (i = 0; i + 1 < n; i++)
+			h->vdso = proc->maps[i].start;
+	if (h->vdso)
+		n = step_memory_read(proc, h->vdso, bytes, sizeof(bytes));
+	for (i = 0; i + 1 < n && !h->syscall_at; i++)
 		if (bytes[i] == 0x0f && bytes[i + 1] == 0x05)
-			return at + i;
-	return 0;
+			h->syscall_at = h->vdso + i;
+	return h->syscall_at;
 }
 
 /* The process has a seccomp filter, or cannot be read. */
@@ -137,8 +137,7 @@ static bool begin_calls(struct helper *h)
 
 	all &= ~(UINT64_C(1) << (SIGTRAP - 1) | UINT64_C(1) << (SIGSEGV - 1) |
 		 UINT64_C(1) << (SIGSYS - 1));
-	h->syscall_at = find_syscall(h->t->proc);
-	if (!h->syscall_at || is_filtered(h->t->proc->pid) ||
+	if (!find_syscall(h) || is_filtered(h->t->proc->pid) ||
 	    ptrace(PTRACE_GETREGS, tid, NULL, &h->saved) ||
 	    ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof(h->mask), &h->mask))
 		return false;
@@ -158,8 +157,8 @@ static void end_calls(struct helper *h)
 static uint8_t *make_memory(struct helper *h, int64_t *fd)
 {
 	size_t size = NATIVE_DATA_BYTES + NATIVE_N_AREAS * NATIVE_AREA_BYTES;
-	/* the name: argc, little-endian, ends with a zero byte */
-	uint64_t name = h->saved.rsp & ~UINT64_C(7);
+	/* the empty string, in the vdso's ELF header */
+	uint64_t name = h->vdso + EI_PAD;
 	uint8_t *mem = MAP_FAILED;
 	char path[64];
 	int here;
