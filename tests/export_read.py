@@ -33,6 +33,7 @@ class Flow:
         self.n = dict(begin=0, instant=0, counter=0, span=0, lost=0, gap=0, guessed=0)
         self.self_insns = {}
         self.labels = {}
+        self.intervals = []
         self.spans = {}
         self.counters = {}
 
@@ -126,6 +127,8 @@ def read_jsonl(path, _):
         elif t == "track":
             tracks[e["track"]] = e
             flow.labels[e["track"]] = e.get("comm")
+        elif t == "ran":
+            need(e["track"] in tracks and e["ns"] > 0 and e["cpu"] >= 0, "an interval on a CPU")
         elif t == "end":
             ended = True
             flow.total = e["insns"]
@@ -313,6 +316,14 @@ def read_perfetto(path, proto_dir):
         e = p.track_event
         need(e.track_uuid in tracks, f"track {e.track_uuid}")
         track, span = e.track_uuid, e.track_uuid >> 40 == 6
+        if e.track_uuid >> 40 in (7, 8):	# of CPUs, of threads: in the order of their ends
+            if e.type == e.SLICE_BEGIN:
+                begun = p.timestamp, names[e.name_iid], perfetto_args(e, keys)
+            else:
+                need(e.type == e.SLICE_END and p.timestamp > begun[0], "an interval")
+                flow.intervals.append((tracks[track].name, begun[0], p.timestamp, begun[1],
+                                       begun[2].get("cpu", begun[2].get("tid", "-")), begun[2].get("why", "-")))
+            continue
         if e.type == e.COUNTER:
             need(tracks[track].HasField("counter"), "a counter on no counter track")
             flow.counter(track, p.timestamp, tracks[track].name,

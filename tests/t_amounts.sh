@@ -6,6 +6,7 @@
 need_emulation
 
 here=$SCRATCH/amounts
+python=/usr/bin/python3	# Debian's, which has protobuf
 mkdir -p "$here"
 
 # ---- a trace that has neither ----
@@ -195,14 +196,21 @@ compare("sqlite, calls", calls, c)
 compare("sqlite, total", total, t)
 
 got, open_calls, c, t = table(), {}, collections.Counter(), collections.Counter()
-went, away = {}, collections.Counter()
+went, away, tids = {}, collections.Counter(), {}
+cpus, threads = collections.defaultdict(list), collections.defaultdict(list)
 for l in run("export", "--to", "jsonl"):
     o = json.loads(l)
+    if o["type"] == "track":
+        tids[o["track"]] = o["tid"]
     if o["type"] == "off-cpu":
         went[o["track"]] = o
     elif o["type"] == "on-cpu":
         begin = went.pop(o["track"])
         away[begin.get("why", "unknown")] += o["ts"] - begin["ts"]
+        threads[o["track"]].append((begin["ts"], o["ts"], "off CPU", "-", begin.get("why", "-")))
+    elif o["type"] == "ran":
+        cpus[o["cpu"]].append((o["ts"], o["ts"] + o["ns"], tids[o["track"]]))
+        threads[o["track"]].append((o["ts"], o["ts"] + o["ns"], "on CPU", o["cpu"], "-"))
     stack = open_calls.setdefault(o.get("track"), [])
     if o["type"] == "call":
         stack.append(o["name"])
@@ -215,6 +223,29 @@ for l in run("export", "--to", "jsonl"):
         if name not in stack:
             t[name] += o["ns"]
 compare("jsonl", times, got)
+
+# a thread is on a CPU or it is not, and a CPU has one thread at a time
+for kind, lanes in ("threads", threads), ("CPUs", cpus):
+    for lane in lanes.values():
+        lane.sort()
+    broken = [x for lane in lanes.values() for x in zip(lane, lane[1:])
+              if x[0][1] != x[1][0] and (kind == "threads" or x[0][1] > x[1][0])]
+    compare("intervals on and off the CPU, of " + kind, {"broken": []}, {"broken": broken})
+compare("sqlite, on the CPU", {"all": sum(b - a for c in cpus.values() for a, b, _ in c)},
+        {"all": db.execute("SELECT sum(end - start) FROM on_cpu").fetchone()[0]})
+if cpus:
+    run("export", "--to", "perfetto", "-o", here + "/perfetto")
+    subprocess.run(["protoc", "-I", "tests", "--python_out=" + here, "export_perfetto.proto"], check=True)
+    sys.path.insert(0, "tests")
+    import export_read
+    flow = export_read.read_perfetto(here + "/perfetto", here)
+    lanes = collections.defaultdict(list)
+    for name, a, b, what, who, why in flow.intervals:
+        lanes[name].append((a, b, who) if name.startswith("CPU") else (a, b, what, who, why))
+    compare("perfetto, lanes of CPUs", {"CPU %d" % k: v for k, v in cpus.items()},
+            {k: sorted(v) for k, v in lanes.items() if k.startswith("CPU")})
+    compare("perfetto, lanes of threads", {"all": sorted(x for v in threads.values() for x in v)},
+            {"all": sorted(lanes["on and off the CPU"])})
 compare("jsonl, intervals off the CPU", spans, away)
 compare("jsonl, calls", calls, c)
 compare("jsonl, total", total, t)
@@ -377,7 +408,7 @@ compare("latency", {k: text(want[k]) for k in got}, got)
 sys.exit(bad != 0)
 EOP
 agree() { # TEXT
-	python3 "$here/compare.py" "$auxdecode" "$data" "$here" >"$here/out" 2>&1
+	"$python" "$here/compare.py" "$auxdecode" "$data" "$here" >"$here/out" 2>&1
 	ok $? "$1: all commands agree on each function" "$here/out"
 }
 data=$here/full

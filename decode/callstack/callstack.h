@@ -162,6 +162,12 @@ struct calls_ops {
 	/* the thread was off the CPU in the meantime; now is the end of that */
 	int (*away)(void *priv, struct call_thread *t,
 		    const struct off_span *span);
+	/* The thread had a CPU from then to then, as far as its trace and the records of
+	 * switches say; it may have been in the kernel, or not traced, there. Comes
+	 * when that is over. Not told of the idle thread, and where the trace has no
+	 * CPUs or no times. */
+	int (*ran)(void *priv, struct call_thread *t, uint32_t cpu,
+		   uint64_t from, uint64_t to);
 	/* Trace is off or on again (a filter, user or kernel code alone). */
 	int (*off)(void *priv, struct call_thread *t, bool on);
 	/* Any other event that is no RANGE, PATH or TIME: PAYLOAD, POWER,

@@ -223,6 +223,8 @@ struct thread {
 	uint64_t n_turns;
 	struct wait *wait;	/* moves wait (resolve.c); NULL: it is known which
 				 * stack runs */
+	int32_t cpu;		/* where it runs */
+	uint64_t run_from;	/* since then; 0: it is not known to */
 	bool off;		/* trace is off */
 	bool lost;		/* a gap came, and nothing was traced since */
 };
@@ -250,7 +252,7 @@ struct calls {
 	size_t n_tails, tail;	/* tail: of the current stream */
 	uint64_t n_frames;
 	uint64_t n_insns;
-	int failed;			/* what ops->away returned */
+	int failed;			/* what ops->away or ran returned */
 };
 
 static inline struct call_frame *stack_top(const struct thread *t)

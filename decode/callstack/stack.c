@@ -549,13 +549,25 @@ static void pass_on(struct thread *t, uint64_t ns)
 	}
 }
 
+/* It had its CPU until then. */
+static void end_run(struct calls *c, struct thread *t, uint64_t to)
+{
+	if (t->run_from && to > t->run_from && c->ops->ran && !c->failed)
+		c->failed = c->ops->ran(c->priv, &t->pub, (uint32_t)t->cpu,
+					t->run_from, to);
+	t->run_from = 0;
+}
+
 /* The same for a time that it was. */
 static void pass_away(struct calls *c, struct thread *t,
 		      const struct off_span *span)
 {
 	struct call_count *now = &t->pub.now;
 	uint64_t ns = span->to - span->from;
+	bool runs = t->run_from;
 
+	end_run(c, t, span->from);
+	t->run_from = runs ? span->to : 0;
 	now->ns = span->to;
 	now->off_ns += ns;
 	now->blocked_ns += span->why == OFF_BLOCKED ? ns : 0;
@@ -832,11 +844,29 @@ static void mark_switched(struct thread *t)
 	t->last = NULL;
 }
 
+/*
+ * The thread runs where ctx says. before: its time when it was last seen, until when it
+ * was on the CPU where it was then; unless it has come back from off the CPU since.
+ */
+static void place_run(struct calls *c, struct thread *t, uint64_t before)
+{
+	bool back = t->run_from > before;
+
+	if (!back)
+		end_run(c, t, before);
+	t->cpu = t->ctx.cpu;
+	if (t->cpu < 0 || !t->pub.tid || t->pub.tid == UINT32_MAX)
+		t->run_from = 0;
+	else if (!back)
+		t->run_from = t->pub.now.ns;
+}
+
 /* The thread of a batch, with ctx as it is now. NULL: out of memory. */
 static struct thread *find_thread(struct calls *c, const struct flow_ctx *ctx)
 {
 	struct stream_tail *tail = find_stream(c, ctx->stream);
 	struct thread *t;
+	uint64_t before;
 	bool away = false;
 
 	if (!tail)
@@ -851,14 +881,19 @@ static struct thread *find_thread(struct calls *c, const struct flow_ctx *ctx)
 		if (!t)
 			return NULL;
 		mark_switched(t);
+		if (tail->last && !c->host->off_cpu)
+			end_run(c, tail->last, tail->last->pub.now.ns);
 		tail->last = t;
 		away = true;
 	}
 	t->pub.pid = ctx->pid;
 	t->pub.stream = ctx->stream;
 	t->ctx = *ctx;
-	if (ctx->time_ns > t->pub.now.ns)
+	before = t->pub.now.ns;
+	if (ctx->time_ns > before)
 		pass_time(c, t, ctx->time_ns, away);
+	if (t->cpu != ctx->cpu || !t->run_from)
+		place_run(c, t, before);
 	c->space = ctx->space;
 	c->space_id = ctx->space ? ctx->space->id : UINT64_MAX;
 	return t;
@@ -1034,7 +1069,9 @@ int calls_finish(struct calls *c)
 {
 	int rc = 0;
 
-	for (struct thread *t = c->threads; t && !rc; t = t->next)
-		rc = finish_thread(c, t);
+	for (struct thread *t = c->threads; t && !rc; t = t->next) {
+		end_run(c, t, t->pub.now.ns);
+		rc = c->failed ? c->failed : finish_thread(c, t);
+	}
 	return !rc && walk_nomem(c->code.walk) ? -AUX_E_NOMEM : rc;
 }

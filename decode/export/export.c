@@ -503,6 +503,20 @@ static int meet_away(void *priv, struct call_thread *t,
 	return err || !e->ops->end ? err : e->ops->end(e->format, track, &s);
 }
 
+static int meet_ran(void *priv, struct call_thread *t, uint32_t cpu,
+		    uint64_t from, uint64_t to)
+{
+	struct exporter *e = priv;
+	int err;
+	struct export_track *track = exporter_track(e, t, &err);
+
+	if (!track)
+		return err;
+	if (!e->ops->ran || e->x.env.symbol)
+		return 0;
+	return e->ops->ran(e->format, track->thread, cpu, from, to);
+}
+
 static int meet_event(void *priv, struct call_thread *t,
 		      const struct aux_flow *ev)
 {
@@ -521,6 +535,7 @@ static const struct calls_ops from_calls = {
 	.turn = turn_stack,
 	.gap = meet_gap,
 	.away = meet_away,
+	.ran = meet_ran,
 	.off = switch_trace,
 	.event = meet_event,
 };

@@ -167,6 +167,10 @@ struct export_ops {
 		       const struct export_counter *c);
 	int (*span)(void *format, struct export_track *t,
 		    const struct export_span *s);
+	/* its thread had a CPU from then to then; t is that of one of its stacks.
+	 * Comes when that is over */
+	int (*ran)(void *format, struct export_track *t, uint32_t cpu,
+		   uint64_t from, uint64_t to);
 	/* As calls tells of it, before all else: NULL for formats that need
 	 * slices alone. */
 	const struct calls_ops *raw;

@@ -156,6 +156,18 @@ static int begin_jsonl(void *format, struct export_track *t,
 	return 0;
 }
 
+static int ran_jsonl(void *format, struct export_track *t, uint32_t cpu,
+		     uint64_t from, uint64_t to)
+{
+	struct jsonl *j = format;
+
+	put_head(j, t, "ran", from);
+	put_u64(j, ",\"cpu\":", cpu);
+	put_u64(j, ",\"ns\":", to - from);
+	put_end(j);
+	return 0;
+}
+
 /* The id joins it with its begin. */
 static int end_jsonl(void *format, struct export_track *t,
 		     const struct export_slice *s)
@@ -301,6 +313,7 @@ const struct export_ops export_jsonl = {
 	.track = track_jsonl,
 	.begin = begin_jsonl,
 	.end = end_jsonl,
+	.ran = ran_jsonl,
 	.turn = turn_jsonl,
 	.instant = instant_jsonl,
 	.counter = counter_jsonl,

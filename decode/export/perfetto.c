@@ -15,6 +15,7 @@
  * Specification: perfetto/protos: trace_packet, track_event, track_descriptor,
  * counter_descriptor, interned_data, debug_annotation.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/protobuf.h"
@@ -74,8 +75,9 @@ enum { FLAG_CLEARED = 1, FLAG_NEEDS = 2 };
  * more. */
 enum key { KEY_INSNS, KEY_SELF, KEY_CYCLES, KEY_ADDR, KEY_FROM, KEY_DSO, KEY_KIND,
 	   KEY_END, KEY_LOST, KEY_GUESSED, KEY_CAUSE, KEY_TEXT, KEY_OFFSET,
-	   KEY_VALUE, KEY_IP, KEY_WHY, N_KEYS };
-enum category { CAT_CALL, CAT_OFF, CAT_GAP, CAT_AWAY, CAT_SPAN, CAT_PAYLOAD, N_CATS };
+	   KEY_VALUE, KEY_IP, KEY_WHY, KEY_CPU, KEY_PID, KEY_TID, N_KEYS };
+enum category { CAT_CALL, CAT_OFF, CAT_GAP, CAT_AWAY, CAT_SPAN, CAT_PAYLOAD,
+		CAT_CPU, CAT_STATE, N_CATS };
 
 /* UUIDs: track ids below, and from these on. */
 #define UUID_TRACK   (UINT64_C(1) << 40)
@@ -84,11 +86,13 @@ enum category { CAT_CALL, CAT_OFF, CAT_GAP, CAT_AWAY, CAT_SPAN, CAT_PAYLOAD, N_C
 #define UUID_IPC     (UINT64_C(4) << 40)
 #define UUID_COUNTER (UINT64_C(5) << 40)
 #define UUID_SPAN    (UINT64_C(6) << 40)
+#define UUID_CPUS    (UINT64_C(7) << 40) /* the group, and each one behind it */
+#define UUID_STATE   (UINT64_C(8) << 40)
 
 struct thread_state {
-	uint64_t shown_ns;
+	uint64_t shown_ns, away_ns;
 	struct call_count shown;
-	bool has_ipc;
+	bool has_ipc, has_state;
 };
 
 /* A counter of the schema, or a lane of spans: a track of its own. */
@@ -103,7 +107,9 @@ struct perfetto {
 	struct export_ids seen;	/* 1: the name is written */
 	struct lane *lanes;
 	uint32_t n_lanes;
-	bool started;
+	struct export_ids cpus;	/* 1: it has a track */
+	const struct export_name *on_cpu, *off_cpu;
+	bool started, has_cpus;
 };
 
 static inline uint64_t track_uuid(const struct export_track *t)
@@ -117,11 +123,11 @@ static inline uint64_t track_uuid(const struct export_track *t)
 static const char *const keys[N_KEYS] = {
 	"insns", "self_insns", "cycles", "addr", "from", "dso", "kind", "end",
 	"lost", "guessed", "cause", "text", "offset", "value", "ip",
-	"why",
+	"why", "cpu", "pid", "tid",
 };
 /* table */
 static const char *const cats[N_CATS] = { "call", "off", "gap", "off-cpu", "span",
-					  "payload" };
+					  "payload", "cpu", "state" };
 
 /* What was made goes out. -AUX_E_NOMEM if making it failed. */
 static int flush_packet(struct perfetto *f)
@@ -478,6 +484,84 @@ static int put_counters(struct perfetto *f, struct export_track *track,
 				     (int64_t)ct->now.insns);
 }
 
+/* A track with a name and nothing else. */
+static int put_plain_track(struct perfetto *f, uint64_t uuid, uint64_t parent,
+			   const char *name)
+{
+	size_t packet = begin_packet(f);
+	size_t track = protobuf_begin(&f->pb, PACKET_TRACK);
+
+	protobuf_u64(&f->pb, TRACK_UUID, uuid);
+	if (parent)
+		protobuf_u64(&f->pb, TRACK_PARENT, parent);
+	protobuf_str(&f->pb, TRACK_NAME, name);
+	protobuf_end(&f->pb, track);
+	protobuf_end(&f->pb, packet);
+	return flush_packet(f);
+}
+
+/* The track of a CPU, among those of all CPUs. */
+static int need_cpu(struct perfetto *f, uint32_t cpu)
+{
+	uint32_t *seen;
+	char name[24];
+	int err = 0;
+
+	if (!f->has_cpus)
+		err = put_plain_track(f, UUID_CPUS, 0, "CPUs");
+	f->has_cpus = true;
+	seen = err ? NULL : export_ids_at(&f->cpus, cpu);
+	if (!seen)
+		return err ? err : -AUX_E_NOMEM;
+	if (*seen)
+		return 0;
+	*seen = 1;
+	snprintf(name, sizeof(name), "CPU %u", cpu);
+	return put_plain_track(f, UUID_CPUS + 1 + cpu, UUID_CPUS, name);
+}
+
+/* A slice that has ended already, with what is known of it. */
+static int put_interval(struct perfetto *f, uint64_t track,
+			const struct export_name *name, unsigned cat,
+			uint64_t from, uint64_t to, const struct export_track *t,
+			int64_t cpu, const char *why)
+{
+	struct event e;
+	int err = begin_event(f, &e, from, SLICE_BEGIN, track, name, cat);
+
+	if (err)
+		return err;
+	if (cpu >= 0)
+		note_u64(f, KEY_CPU, NOTE_UINT, (uint64_t)cpu);
+	if (cat == CAT_CPU) {
+		note_u64(f, KEY_PID, NOTE_UINT, export_pid(t));
+		note_u64(f, KEY_TID, NOTE_UINT, t->tid);
+	}
+	if (why)
+		note_str(f, KEY_WHY, why);
+	err = end_event(f, &e);
+	if (!err)
+		err = begin_event(f, &e, to, SLICE_END, track, NULL, 0);
+	return err ? err : end_event(f, &e);
+}
+
+/* On the thread's lane of states: on which CPU it was, or that it was on none. */
+static int put_state(struct perfetto *f, struct export_track *track,
+		     const struct export_name *name, uint64_t from, uint64_t to,
+		     int64_t cpu, const char *why)
+{
+	struct export_track *t = track->thread;
+	struct thread_state *st = t->user;
+	int err = 0;
+
+	if (!st->has_state)
+		err = put_plain_track(f, UUID_STATE + t->id, track_uuid(t),
+				      "on and off the CPU");
+	st->has_state = true;
+	return err ? err : put_interval(f, UUID_STATE + t->id, name, CAT_STATE,
+					from, to, t, cpu, why);
+}
+
 /* A gap is an instant, too: to be seen when it is too short for a slice. */
 static int begin_perfetto(void *format, struct export_track *t,
 			  const struct export_slice *s)
@@ -490,6 +574,8 @@ static int begin_perfetto(void *format, struct export_track *t,
 	struct event e;
 	int err;
 
+	if (s->kind == EXPORT_AWAY)
+		((struct thread_state *)t->thread->user)->away_ns = s->ns;
 	if (s->kind == EXPORT_GAP) { /* to be seen when it is short, too */
 		err = begin_event(f, &e, s->ns, INSTANT, track_uuid(t), s->name,
 				  CAT_GAP);
@@ -529,9 +615,14 @@ static int end_perfetto(void *format, struct export_track *t,
 			const struct export_slice *s)
 {
 	struct perfetto *f = format;
+	struct thread_state *st = t->thread->user;
 	struct event e;
-	int err = begin_event(f, &e, s->ns, SLICE_END, track_uuid(t), NULL, 0);
+	int err = 0;
 
+	if (s->kind == EXPORT_AWAY && st->away_ns < s->ns)
+		err = put_state(f, t, f->off_cpu, st->away_ns, s->ns, -1, s->why);
+	if (!err)
+		err = begin_event(f, &e, s->ns, SLICE_END, track_uuid(t), NULL, 0);
 	if (err)
 		return err;
 	if (s->kind == EXPORT_FRAME)
@@ -597,6 +688,24 @@ static int span_perfetto(void *format, struct export_track *t,
 	return end_event(f, &e);
 }
 
+static int ran_perfetto(void *format, struct export_track *t, uint32_t cpu,
+			uint64_t from, uint64_t to)
+{
+	struct perfetto *f = format;
+	char name[128];
+	const struct export_name *n;
+	int err = need_cpu(f, cpu);
+
+	export_track_name(t, name, sizeof(name));
+	n = export_intern(f->x, name);
+	if (!n)
+		return -AUX_E_NOMEM;
+	if (!err)
+		err = put_interval(f, UUID_CPUS + 1 + cpu, n, CAT_CPU, from, to,
+				   t, -1, NULL);
+	return err ? err : put_state(f, t, f->on_cpu, from, to, cpu, NULL);
+}
+
 /* Names may have come late: the last descriptors hold. */
 static int finish_perfetto(void *format, struct aux_diag *diag)
 {
@@ -622,7 +731,9 @@ static int open_perfetto(void **format, struct export *x, struct aux_diag *diag)
 	if (!f)
 		return -AUX_E_NOMEM;
 	f->x = x;
-	return 0;
+	f->on_cpu = export_intern(x, "on CPU");
+	f->off_cpu = export_intern(x, "off CPU");
+	return f->on_cpu && f->off_cpu ? 0 : -AUX_E_NOMEM;
 }
 
 /* What open_perfetto did not make is NULL. */
@@ -634,6 +745,7 @@ static void close_perfetto(void *format)
 		free(t->user);
 	protobuf_fini(&f->pb);
 	export_ids_fini(&f->seen);
+	export_ids_fini(&f->cpus);
 	free(f->lanes);
 	free(f);
 }
@@ -646,6 +758,7 @@ const struct export_ops export_perfetto = {
 	.track = track_perfetto,
 	.begin = begin_perfetto,
 	.end = end_perfetto,
+	.ran = ran_perfetto,
 	.instant = instant_perfetto,
 	.counter = counter_perfetto,
 	.span = span_perfetto,

@@ -55,6 +55,8 @@ static const char sqlite_tables[] =
 	" start INTEGER, end INTEGER, why TEXT);"
 	"CREATE TABLE off_cpu (id INTEGER PRIMARY KEY, thread INTEGER,"
 	" start INTEGER, end INTEGER, why TEXT);"
+	"CREATE TABLE on_cpu (id INTEGER PRIMARY KEY, thread INTEGER,"
+	" cpu INTEGER, start INTEGER, end INTEGER);"
 	"CREATE TABLE events (id INTEGER PRIMARY KEY, thread INTEGER,"
 	" ts INTEGER, source TEXT, name TEXT, value INTEGER, ip INTEGER);"
 	"CREATE TABLE counters (id INTEGER PRIMARY KEY, thread INTEGER,"
@@ -113,7 +115,7 @@ static const char sqlite_views[] =
 	" t.end - t.start AS ns, t.insns, count(c.id) AS calls"
 	" FROM threads t LEFT JOIN calls c ON c.thread = t.id GROUP BY t.id;";
 
-enum statement { PUT_GAP, PUT_OFF, PUT_AWAY, PUT_EVENT, PUT_COUNTER, PUT_SPAN,
+enum statement { PUT_GAP, PUT_OFF, PUT_AWAY, PUT_RAN, PUT_EVENT, PUT_COUNTER, PUT_SPAN,
 		 PUT_FIELD, PUT_THREAD, PUT_FUNC, PUT_KEY, N_STATEMENTS };
 
 /* table */
@@ -121,6 +123,7 @@ static const char *const statements[N_STATEMENTS] = {
 	[PUT_GAP] = "INSERT INTO gaps VALUES (NULL,?,?,?,?,?,?)",
 	[PUT_OFF] = "INSERT INTO untraced VALUES (NULL,?,?,?,?)",
 	[PUT_AWAY] = "INSERT INTO off_cpu VALUES (NULL,?,?,?,?)",
+	[PUT_RAN] = "INSERT INTO on_cpu VALUES (NULL,?,?,?,?)",
 	[PUT_EVENT] = "INSERT INTO events VALUES (NULL,?,?,?,?,?,?)",
 	[PUT_COUNTER] = "INSERT INTO counters VALUES (NULL,?,?,?,?)",
 	[PUT_SPAN] = "INSERT INTO spans VALUES (?,?,?,?,?,?)"
@@ -302,6 +305,19 @@ static int end_away(struct sqlite *q, struct export_track *t,
 	put_u64(&r, st->away_ns);
 	put_u64(&r, s->ns);
 	put_text(q, &r, s->why);
+	return end_row(q, &r);
+}
+
+static int ran_sqlite(void *format, struct export_track *t, uint32_t cpu,
+		      uint64_t from, uint64_t to)
+{
+	struct sqlite *q = format;
+	struct row r = start_row(q, PUT_RAN);
+
+	put_u64(&r, t->id);
+	put_u64(&r, cpu);
+	put_u64(&r, from);
+	put_u64(&r, to);
 	return end_row(q, &r);
 }
 
@@ -801,6 +817,7 @@ const struct export_ops export_sqlite = {
 	.track = track_sqlite,
 	.begin = begin_sqlite,
 	.end = end_sqlite,
+	.ran = ran_sqlite,
 	.instant = instant_sqlite,
 	.counter = counter_sqlite,
 	.span = span_sqlite,

@@ -65,7 +65,13 @@ struct report_pend {
 };
 #define REPORT_UNKNOWN UINT64_MAX
 
-/* No frames: tracing was off, or flow is missing. */
+/* What a span tells, beside a gap. */
+enum report_why {
+	REPORT_OFF = 0,		/* + enum call_untraced */
+	REPORT_AWAY = UNTRACED_N, /* off the CPU, + enum off_why */
+};
+
+/* No frames: tracing was off, or flow is missing, or the thread was off the CPU. */
 struct report_span {
 	uint64_t from, to;	/* ticks */
 	uint64_t missing;	/* of it; less when several were merged */
@@ -73,7 +79,17 @@ struct report_span {
 	uint32_t stream;
 	uint32_t n;
 	uint32_t func;		/* that ran before; REPORT_NONE */
-	uint8_t is_gap, cause;	/* enum aux_gap_cause and host_gap_cause */
+	uint8_t is_gap;
+	uint32_t cause;		/* of a gap: enum aux_gap_cause and host_gap_cause; of a
+				 * run: the CPU; else enum report_why */
+};
+
+/* Spans in the order in which they were known, short neighbours as one. */
+struct report_spans {
+	struct report_span *v;
+	uint32_t n;
+	size_t max;
+	uint64_t step;		/* ticks: shorter spans are merged */
 };
 
 struct report_lane {
@@ -91,11 +107,9 @@ struct report_lane {
 	uint64_t at, at_insns;	/* ticks that are known, and where */
 	uint64_t rate;		/* ticks of 256 instructions */
 	uint64_t off_insns;	/* since at, the trace was off; else UNKNOWN */
-	struct report_span *spans;
-	uint32_t n_spans;
-	size_t max_spans;
-	uint32_t off, gap;	/* open ones, index + 1; 0: none */
-	uint64_t span_step;	/* ticks: shorter spans are merged */
+	struct report_spans spans; /* gaps, and where trace was off */
+	uint32_t off, gap;	/* open ones of spans, index + 1; 0: none */
+	struct report_spans away, runs; /* off the CPU; on which CPU it was */
 	struct calltree_thread tree;
 	struct call_count count;
 	uint64_t n_calls;
@@ -166,6 +180,9 @@ int report_span_gap(struct report *r, struct report_lane *l,
 		    const struct call_thread *t, const struct aux_flow *ev);
 int report_span_off(struct report *r, struct report_lane *l,
 		    const struct call_thread *t, bool on);
+/* Both have ended: in ns. */
+int report_span_away(struct report_lane *l, const struct off_span *span);
+int report_span_ran(struct report_lane *l, uint32_t cpu, uint64_t from, uint64_t to);
 
 /* fit.c: fewer nodes: at most about n of all lanes. */
 int report_fit(struct report *r, uint64_t n);

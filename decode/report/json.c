@@ -293,6 +293,30 @@ static void put_span(const struct report_writer *w, const struct report_span *s)
 		      (unsigned long long)s->offset);
 }
 
+/* Numbers in a row: from where the last one ended, how long, of that missing, cause. */
+static void put_intervals(const struct report_writer *w, const char *key,
+			  const struct report_spans *v)
+{
+	struct outbuf *o = w->json;
+	uint64_t first = w->r->first, last = 0;
+
+	outbuf_printf(o, ",\"%s\":[", key);
+	for (uint32_t i = 0; i < v->n; i++) {
+		const struct report_span *s = &v->v[i];
+		uint64_t from = s->from > first ? (s->from - first) >> w->shift : 0;
+		uint64_t to = s->to > first ? (s->to - first) >> w->shift : 0;
+
+		from = from > last ? from : last;
+		to = to > from ? to : from;
+		put_number(o, i, from - last);
+		put_number(o, 1, to - from);
+		put_number(o, 1, s->missing >> w->shift);
+		put_number(o, 1, s->cause);
+		last = to;
+	}
+	outbuf_str(o, "]");
+}
+
 static void put_lane(const struct report_writer *w, const struct report_lane *l)
 {
 	struct outbuf *o = w->json;
@@ -306,11 +330,14 @@ static void put_lane(const struct report_writer *w, const struct report_lane *l)
 		      (unsigned long long)l->count.insns,
 		      (unsigned long long)l->count.ns,
 		      (unsigned long long)l->count.cycles, l->n);
-	for (uint32_t i = 0; i < l->n_spans; i++) {
+	for (uint32_t i = 0; i < l->spans.n; i++) {
 		outbuf_str(o, i ? "," : "");
-		put_span(w, &l->spans[i]);
+		put_span(w, &l->spans.v[i]);
 	}
-	outbuf_str(o, "]}");
+	outbuf_str(o, "]");
+	put_intervals(w, "away", &l->away);
+	put_intervals(w, "runs", &l->runs);
+	outbuf_str(o, "}");
 }
 
 /* A command for the page to show: what stands before and after the mark, in the

@@ -130,8 +130,8 @@ static void begin_time(struct report *r, struct report_lane *l, uint64_t at)
 {
 	for (uint32_t i = 0; i < l->n; i++)
 		l->nodes[i].start = l->nodes[i].end = at;
-	for (uint32_t i = 0; i < l->n_spans; i++)
-		l->spans[i].from = l->spans[i].to = at;
+	for (uint32_t i = 0; i < l->spans.n; i++)
+		l->spans.v[i].from = l->spans.v[i].to = at;
 	if (!r->timed) {
 		r->timed = true;
 		r->first = r->last = at;
@@ -145,7 +145,7 @@ static void begin_time(struct report *r, struct report_lane *l, uint64_t at)
 /* The open span ends now. */
 static void end_span(struct report_lane *l, uint32_t *open)
 {
-	struct report_span *s = &l->spans[*open - 1];
+	struct report_span *s = &l->spans.v[*open - 1];
 
 	s->to = l->at > s->from ? l->at : s->from;
 	s->missing = s->to - s->from;
@@ -208,47 +208,74 @@ static uint32_t renamed(uint32_t open, uint32_t from, uint32_t to)
 
 /* Neighbours that are short become one. Open ones stay, and keep their number
  * right. */
-static void join_spans(struct report_lane *l)
+static void join_spans(struct report_spans *v, uint32_t *off, uint32_t *gap)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < l->n_spans; i++) {
-		struct report_span *s = &l->spans[i], *last = s;
-		bool open = l->off == i + 1 || l->gap == i + 1;
+	for (uint32_t i = 0; i < v->n; i++) {
+		struct report_span *s = &v->v[i], *last = s;
+		bool open = *off == i + 1 || *gap == i + 1;
 
 		if (n)
-			last = &l->spans[n - 1];
-		if (n && !open && l->off != n && l->gap != n &&
-		    can_join(last, s, l->span_step)) {
+			last = &v->v[n - 1];
+		if (n && !open && *off != n && *gap != n &&
+		    can_join(last, s, v->step)) {
 			if (s->to > last->to)
 				last->to = s->to;
 			last->missing += s->missing;
 			last->n += s->n;
 			continue;
 		}
-		l->spans[n] = *s;
-		l->off = renamed(l->off, i, n);
-		l->gap = renamed(l->gap, i, n);
+		v->v[n] = *s;
+		*off = renamed(*off, i, n);
+		*gap = renamed(*gap, i, n);
 		n++;
 	}
-	l->n_spans = n;
+	v->n = n;
 }
 
 /* A new one; its index + 1, or 0: out of memory. At MAX_SPANS neighbours are
  * joined, with twice the distance each time, until half is left. */
-static uint32_t add_span(struct report_lane *l, struct report_span span)
+static uint32_t add_to(struct report_spans *v, uint32_t *off, uint32_t *gap,
+		       struct report_span span)
 {
-	if (l->n_spans >= MAX_SPANS) {
-		l->span_step = l->span_step ? l->span_step : REPORT_TICKS;
-		for (int i = 0; i < 60 && l->n_spans > MAX_SPANS / 2; i++) {
-			l->span_step *= 2;
-			join_spans(l);
+	if (v->n >= MAX_SPANS) {
+		v->step = v->step ? v->step : REPORT_TICKS;
+		for (int i = 0; i < 60 && v->n > MAX_SPANS / 2; i++) {
+			v->step *= 2;
+			join_spans(v, off, gap);
 		}
 	}
-	if (array_grow(&l->spans, l->n_spans, &l->max_spans, sizeof(*l->spans)))
+	if (array_grow(&v->v, v->n, &v->max, sizeof(*v->v)))
 		return 0;
-	l->spans[l->n_spans++] = span;
-	return l->n_spans;
+	v->v[v->n++] = span;
+	return v->n;
+}
+
+static uint32_t add_span(struct report_lane *l, struct report_span span)
+{
+	return add_to(&l->spans, &l->off, &l->gap, span);
+}
+
+static int add_ended(struct report_spans *v, uint32_t cause, uint64_t from,
+		     uint64_t to)
+{
+	uint32_t off = 0, gap = 0;
+
+	return add_to(v, &off, &gap, (struct report_span){
+		.from = from * REPORT_TICKS, .to = to * REPORT_TICKS,
+		.missing = (to - from) * REPORT_TICKS, .n = 1,
+		.func = REPORT_NONE, .cause = cause }) ? 0 : -AUX_E_NOMEM;
+}
+
+int report_span_away(struct report_lane *l, const struct off_span *span)
+{
+	return add_ended(&l->away, REPORT_AWAY + span->why, span->from, span->to);
+}
+
+int report_span_ran(struct report_lane *l, uint32_t cpu, uint64_t from, uint64_t to)
+{
+	return add_ended(&l->runs, cpu, from, to);
 }
 
 /* No instruction runs from here on: the time up to the next one is not the
@@ -290,7 +317,8 @@ int report_span_gap(struct report *r, struct report_lane *l,
 int report_span_off(struct report *r, struct report_lane *l,
 		    const struct call_thread *t, bool on)
 {
-	struct report_span s = { .n = 1, .func = REPORT_NONE };
+	struct report_span s = { .n = 1, .func = REPORT_NONE,
+				 .cause = REPORT_OFF + t->why_off };
 
 	(void)r;
 	/* where its time comes later, all of it up to then was off */
@@ -329,7 +357,9 @@ void report_lane_free(struct report_lane *l)
 	free(l->nodes);
 	free(l->open);
 	free(l->pend);
-	free(l->spans);
+	free(l->spans.v);
+	free(l->away.v);
+	free(l->runs.v);
 	free(l);
 }
 

@@ -154,12 +154,31 @@ static int on_off(void *priv, struct call_thread *t, bool on)
 	return err ? err : report_span_off(r, l, t, on);
 }
 
+static int on_away(void *priv, struct call_thread *t, const struct off_span *span)
+{
+	struct report *r = priv;
+	struct report_lane *l = lane_of(r, t);
+
+	return l ? report_span_away(l, span) : -AUX_E_NOMEM;
+}
+
+static int on_ran(void *priv, struct call_thread *t, uint32_t cpu, uint64_t from,
+		  uint64_t to)
+{
+	struct report *r = priv;
+	struct report_lane *l = lane_of(r, t);
+
+	return l ? report_span_ran(l, cpu, from, to) : -AUX_E_NOMEM;
+}
+
 static const struct calls_ops to_lanes = {
 	.enter = on_enter,
 	.leave = on_leave,
 	.turn = on_turn,
 	.gap = on_gap,
 	.off = on_off,
+	.away = on_away,
+	.ran = on_ran,
 };
 
 static void close_report(void *sink)
