@@ -108,8 +108,7 @@ static const struct option_row what_rows[] = {
 	END,
 }, whom_rows[] = {
 	{ .name = "pid", .letter = 'p', .arg = "LIST",
-	  .help = "running processes, with all their threads (soft_pt\n"
-		  "steps through them: slow)",
+	  .help = "running processes, with all their threads",
 	  OPTION_TEXT(OPTIONS, kernel.target.pids) },
 	{ .name = "tid", .letter = 't', .arg = "LIST",
 	  .help = "running threads",

@@ -115,6 +115,16 @@ small_disk() {
 	return 1
 }
 
+# no_soft: why soft_pt follows no program here, if so.
+no_soft() {
+	if [ "$(uname -m)" != x86_64 ]; then
+		echo "hardware: soft_pt follows x86-64 programs"
+	elif ! "$auxcap" -q -e soft_pt//u -o "$SCRATCH/no_soft" -- true 2>"$SCRATCH/why"; then
+		grep -m 1 ptrace "$SCRATCH/why"
+	fi
+	rm -f "$SCRATCH/no_soft" "$SCRATCH/why"
+}
+
 # no_emulation: why soft_pt and soft_etm cannot emulate a program here, if so.
 no_emulation() {
 	if ! have qemu-x86_64; then
@@ -129,18 +139,21 @@ no_libipt() {
 	"$auxdecode" verify fixtures/hello_cyc.data 2>&1 | grep -o 'built without libipt'
 }
 
-# A term of soft_pt for small programs, with which it works everywhere: slow, but the
-# same trace.
-soft_step=
-[ -z "$(no_emulation)" ] || soft_step=step
-
-# need_emulation: ends the test, with a reason, where that is so.
-need_emulation() {
-	local why
-	why=$(no_emulation)
-	[ -z "$why" ] && return
-	skip "$why"
+# need_soft, need_emulation: end the test, with a reason, where that is so. A test that
+# needs no more than a recording asks for soft; one for which only emulation will do
+# (soft_etm, addresses that are the same each time) says emulate in its events.
+need_soft() { need "$(no_soft)"; }
+need_emulation() { need "$(no_emulation)"; }
+need() {
+	[ -z "$1" ] && return
+	skip "$1"
 	finish
+}
+
+# back_ends: those of soft_pt that work here
+back_ends() {
+	[ -n "$(no_emulation)" ] || echo emulate
+	printf '%s\n' native step
 }
 
 # The compiler may be two words, as ccache's.

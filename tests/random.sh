@@ -102,13 +102,12 @@ random_case() {
 	fi
 	case $kind in
 	etm) etm_terms; event=soft_etm ;;
-	pt) pt_terms; event=soft_pt ;;
-	step)
+	pt | step)
 		pt_terms
 		event=soft_pt
 		# Nor when a process began another program: let it be at the same place.
 		[[ $terms == *tsc=0* ]] && fixed=(setarch -R)
-		terms=step,$terms
+		[ "$kind" = pt ] || terms=step,$terms
 		;;
 	esac
 	text="$kind $seed: cc $flags, $event/$terms/u ${options[*]}"

@@ -3,7 +3,7 @@
 #
 # Times and cycles of functions: refused where the trace has none, never shown as zeros.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 here=$SCRATCH/amounts
 python=/usr/bin/python3	# Debian's, which has protobuf

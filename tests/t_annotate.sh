@@ -5,7 +5,7 @@
 # and the list of all instructions do, branches as in branch. In text, JSON and HTML.
 # shellcheck source=tests/lib.sh
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 here=$PWD
 s=$SCRATCH/annotate

@@ -4,7 +4,7 @@
 # libauxdecode, as a program outside of this tree meets it: installed, found by
 # pkg-config, shared and static; the examples give what auxdecode gives.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 root=$SCRATCH/root
 cc=${CC:-cc}

@@ -8,6 +8,7 @@
 #	tests/t_attach_native.sh CASE...	only these
 #	LONG=1					50 times each, for two seconds
 . "$(dirname "$0")/lib.sh"
+need_soft
 
 data=$SCRATCH/n.data truth=$SCRATCH/n.truth log=$SCRATCH/n.log
 pick=" $* "

@@ -5,6 +5,7 @@
 # from copies of its code, and goes on. It checks itself: an instruction too many, a signal that was lost or
 # invented, a trap flag left behind would show. What was recorded is what ran.
 . "$(dirname "$0")/lib.sh"
+need_soft
 
 data=$SCRATCH/a.data truth=$SCRATCH/a.truth err=$SCRATCH/a.err
 mkfifo "$SCRATCH/in"
@@ -63,7 +64,7 @@ begin
 
 rm -f "$data"
 fds=$(ls "/proc/$prog/fd")
-timeout -k 5 500 "$auxcap" -e "soft_pt/${back#step}/u" -o "$data" --truth "$truth" -p "$prog" -- "${beside[@]}" 300000 2>"$err"
+timeout -k 5 500 "$auxcap" -e "soft_pt/$back/u" -o "$data" --truth "$truth" -p "$prog" -- "${beside[@]}" 300000 2>"$err"
 is $? 0 "-p, $back" || sed 's/^/#   /' "$err"
 exact "$back, -p"
 "$auxdecode" info "$data" >"$SCRATCH/info"
@@ -148,7 +149,7 @@ cannot() { # STATUS TEXT PATTERN ARGUMENT...
 	that "$text: it is told" "$err" grep -Eq -- "$pattern" "$err"
 	is "$(cat "$data")" precious "$text: the file stays"
 }
-cannot 2 "emulate" 'emulate runs a program from its start.*step' -e soft_pt/emulate/u -p "$prog"
+cannot 2 "emulate" 'emulate runs a program from its start: with -p and -t leave it out' -e soft_pt/emulate/u -p "$prog"
 cannot 2 "soft_etm" 'soft_etm runs a program from its start' -e soft_etm//u -p "$prog"
 cannot 2 "-p and -t" 'exclude each other' -e soft_pt//u -p "$prog" -t "$prog"
 cannot 1 "no such process" 'there is no process 999999999' -e soft_pt//u -p 999999999

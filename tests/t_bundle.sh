@@ -3,7 +3,7 @@
 # A bundle decodes to the same instructions, bytes and names as the recording did
 # on its machine, when every program is gone and another stands in its place.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 out=$SCRATCH/bundle
 bin=$out/bin

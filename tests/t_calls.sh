@@ -4,7 +4,7 @@
 # `auxdecode calls`: sums against count, calls against branch, the tree against its
 # rows, options, gaps where they are. What the stacks are is tested in t_stacks.sh.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 data=$SCRATCH/data
 out=$SCRATCH/out err=$SCRATCH/err

@@ -74,15 +74,15 @@ run 0 "qemu is missing: the code cache" env PATH="$SCRATCH/no-qemu" "$auxcap" -o
 that "which the file says" "$SCRATCH/said" grep -q 'back end native' "$SCRATCH/said"
 rm -f "$out"
 run 1 "qemu is missing" env PATH="$SCRATCH/no-qemu" "$auxcap" -e soft_pt/emulate/u -o "$out" -- "$hello"
-says 'apt install qemu-user.*step' "qemu is missing: what to do is told"
+says 'apt install qemu-user.*-e soft_pt/native/u' "qemu is missing: what to do is told"
 that "qemu is missing: costs no file" - test ! -e "$out"
 run 0 "qemu is missing, step" env PATH="$SCRATCH/no-qemu" "$auxcap" -e soft_pt/step/ -o "$out" -- "$hello"
 rm -f "$out"
 if [ -z "$(no_emulation)" ] && cp "$hello" "$SCRATCH/setuid" &&
 		chown 65534 "$SCRATCH/setuid" 2>/dev/null && chmod 4755 "$SCRATCH/setuid"; then
-	run 1 "a set-user-ID program" "$auxcap" -e soft_pt//u -o "$out" -- "$SCRATCH/setuid"
-	says 'set-user-ID.*-e soft_pt/step/u runs it' "a set-user-ID program: what runs it is told"
-	run 0 "a set-user-ID program, step" "$auxcap" -e soft_pt/step/u -o "$out" -- "$SCRATCH/setuid"
+	run 1 "a set-user-ID program" "$auxcap" -e soft_pt/emulate/u -o "$out" -- "$SCRATCH/setuid"
+	says 'set-user-ID.*-e soft_pt/native/u runs it' "a set-user-ID program: what runs it is told"
+	run 0 "a set-user-ID program, as usual" "$auxcap" -e soft_pt//u -o "$out" -- "$SCRATCH/setuid"
 	rm -f "$out"
 fi
 # --truth: what was there stays until there is something to put in its place.
@@ -106,9 +106,9 @@ is $? 0 "a truth file below ulimit -f"
 (ulimit -f 8; "$auxcap" -e soft_pt/step/u --truth "$SCRATCH/truth" -o /dev/null -- true) >/dev/null 2>"$SCRATCH/err"
 is $? 1 "a truth file beyond ulimit -f"
 says 'truth file: File too large' "a truth file beyond ulimit -f: the reason"
-run 0 "a recording" "$auxcap" -e "soft_pt/$soft_step/u" -o "$out" -- "$hello"
+run 0 "a recording" "$auxcap" -e "soft_pt//u" -o "$out" -- "$hello"
 cp "$out" "$SCRATCH/first"
-run 0 "the output exists" "$auxcap" -e "soft_pt/$soft_step/u" -o "$out" -- "$hello"
+run 0 "the output exists" "$auxcap" -e "soft_pt//u" -o "$out" -- "$hello"
 that "an older recording is kept as .old" - cmp -s "$SCRATCH/first" "$out.old"
 
 "$auxdecode" dump "$out" >"$SCRATCH/dump"

@@ -5,7 +5,7 @@
 # back in every way there is; names from where they are; what is refused and what
 # is said. Our peers: perf's build-id cache, perf inject, objdump, binutils.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 work=$SCRATCH/code
 mkdir -p "$work/bin"

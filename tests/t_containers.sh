@@ -64,7 +64,7 @@ fi
 
 # ---- --kcore: a directory with one file ----
 
-"$auxcap" record -e "soft_pt/$soft_step/" -o "$SCRATCH/one" -- "$programs/hello_asm" >/dev/null 2>&1
+"$auxcap" record -e "soft_pt//" -o "$SCRATCH/one" -- "$programs/hello_asm" >/dev/null 2>&1
 mkdir -p "$SCRATCH/kcore.data/kcore_dir"
 cp "$SCRATCH/one" "$SCRATCH/kcore.data/data"
 run 0 "a directory with --kcore's layout" count --sha256 "$SCRATCH/kcore.data"

@@ -6,7 +6,7 @@
 # know nothing of ours; merged files are what the sums say.
 # shellcheck source=tests/lib.sh
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 here=$PWD
 s=$SCRATCH/coverage

@@ -4,7 +4,7 @@
 # whole inside its range, cuts of a file make up the file again, and what a killed
 # recorder left becomes whole.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 out=$SCRATCH/cut
 mkdir -p "$out"

@@ -4,7 +4,7 @@
 # Loss and damage: what is missing is said, with the exit status of the man
 # page; what is shown really ran; nothing crashes or hangs.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 . tests/record.sh
 
 # decode FILE [OPTION...]: the flow against $truth, gaps allowed. Sets $rc (the
@@ -171,7 +171,8 @@ is_prefix() {
 		[ "$(sed -n 's/^total .* missing \([0-9]*\) .*/\1/p' "$SCRATCH/cmp")" -lt $((shown / 2)) ]
 }
 
-for backend in emulate step; do for option in '' --per-thread; do
+backs=$(back_ends)
+for backend in $backs; do for option in '' --per-thread; do
 	[ $backend = step ] && bytes=20000 || bytes=2000000
 	killed $backend $bytes "$option" /bin/sh -c 'while :; do sleep 0.05; done'
 	kill -9 -- -$group 2>/dev/null
@@ -188,7 +189,7 @@ for backend in emulate step; do for option in '' --per-thread; do
 	fi
 done; done
 
-killed emulate 60000000 '' "$programs/crash" loop
+killed native 60000000 '' "$programs/crash" loop
 kill -9 -- -$group 2>/dev/null
 timeout 500 "$auxdecode" count "$data" >"$SCRATCH/count" 2>"$SCRATCH/err"
 is $? 3 "recorder killed in a loop: status 3"
@@ -206,20 +207,26 @@ gone() { # GROUP SECONDS: nothing of it runs any more
 	done
 	return 1
 }
-killed step 10000 '' /bin/sh -c 'while :; do sleep 0.05; done'
-that "recorder killed (step): what it ran is killed, too" - gone $group 300
-kill -9 -- -$group 2>/dev/null
+for backend in step native; do
+	killed $backend 10000 '' /bin/sh -c 'while :; do sleep 0.05; done'
+	that "recorder killed ($backend): what it ran is killed, too" - gone $group 300
+	kill -9 -- -$group 2>/dev/null
+done
 rm -f "$SCRATCH/end"
 gzip_input
-killed emulate 300000 '' /bin/sh -c "for i in 1 2 3 4 5 6 7 8; do gzip -c '$SCRATCH/gzip.in'; done; echo end >'$SCRATCH/end'"
-that "recorder killed (emulate): what it ran goes on" - test ! -e "$SCRATCH/end"
-that "recorder killed (emulate): what it ran comes to its end" - gone $group 300
-that "recorder killed (emulate): and does what it should" - test -s "$SCRATCH/end"
-kill -9 -- -$group 2>/dev/null
+if [ -z "$(no_emulation)" ]; then
+	killed emulate 300000 '' /bin/sh -c "for i in 1 2 3 4 5 6 7 8; do gzip -c '$SCRATCH/gzip.in'; done; echo end >'$SCRATCH/end'"
+	that "recorder killed (emulate): what it ran goes on" - test ! -e "$SCRATCH/end"
+	that "recorder killed (emulate): what it ran comes to its end" - gone $group 300
+	that "recorder killed (emulate): and does what it should" - test -s "$SCRATCH/end"
+	kill -9 -- -$group 2>/dev/null
+else
+	skip "$(no_emulation)" "recorder killed (emulate)"
+fi
 rm -f "$data" "$truth"
 
 # A program is killed from outside, in the middle: how far it was nobody saw.
-for backend in emulate step; do
+for backend in $backs; do
 	data=$SCRATCH/rec.data truth=$SCRATCH/rec.truth
 	timeout 500 "$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" -- \
 		/bin/sh -c 'echo $$ >"$0"; exec "$1" loop' "$SCRATCH/pid" "$programs/crash" \
@@ -272,7 +279,7 @@ tiny32 >"$SCRATCH/tiny32"
 chmod 755 "$SCRATCH/tiny32"
 "$SCRATCH/tiny32" 2>/dev/null
 [ $? = 7 ] || skip "hardware: this kernel does not run 32-bit programs" "32-bit programs"
-for backend in emulate step; do
+for backend in $backs; do
 	data=$SCRATCH/rec.data
 	"$auxcap" -e "soft_pt/$backend/u" -o "$data" -- /bin/sh -c "'$SCRATCH/tiny32'; exit 0" \
 		>/dev/null 2>"$SCRATCH/err" </dev/null
@@ -287,8 +294,10 @@ for backend in emulate step; do
 	that "a 32-bit program ($backend): said" "$SCRATCH/err" grep -q 'error: .*tiny32: cannot be traced: ' "$SCRATCH/err"
 done
 cp /bin/true "$SCRATCH/setuid"
-if chown 1:1 "$SCRATCH/setuid" 2>/dev/null && chmod 4755 "$SCRATCH/setuid"; then
-	"$auxcap" -o "$data" -- /bin/sh -c "'$SCRATCH/setuid'; exit 0" >/dev/null 2>"$SCRATCH/err" </dev/null
+if [ -n "$(no_emulation)" ]; then
+	skip "$(no_emulation)" "a set-user-ID child (emulate)"
+elif chown 1:1 "$SCRATCH/setuid" 2>/dev/null && chmod 4755 "$SCRATCH/setuid"; then
+	"$auxcap" -e soft_pt/emulate/u -o "$data" -- /bin/sh -c "'$SCRATCH/setuid'; exit 0" >/dev/null 2>"$SCRATCH/err" </dev/null
 	is $? 3 "a set-user-ID child (emulate): status 3"
 	that "a set-user-ID child (emulate): named, with the reason" "$SCRATCH/err" \
 		grep -Eq 'not traced: .*/setuid \(process [0-9]+\): set-user-ID' "$SCRATCH/err"
@@ -297,7 +306,7 @@ else
 fi
 
 # A fatal signal of its own: the flow ends at the faulting instruction exactly.
-for backend in emulate step; do for how in segv ill; do
+for backend in $backs; do for how in segv ill; do
 	data=$SCRATCH/rec.data truth=$SCRATCH/rec.truth
 	"$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" -- "$programs/crash" $how \
 		>/dev/null 2>"$SCRATCH/err" </dev/null

@@ -4,12 +4,13 @@
 # auxdecode diff: equal runs, runs that part, runs with gaps. What it says is checked
 # against lists of what each recording ran, made by insn and branch.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
+under=()
 record() { # FILE WORDS...
 	local file=$1
 	shift
-	"$auxcap" -q -o "$file" "$@" >"$SCRATCH/recorded" 2>"$SCRATCH/err"
+	"${under[@]}" "$auxcap" -q -o "$file" "$@" >"$SCRATCH/recorded" 2>"$SCRATCH/err"
 	that "recorded: $*" "$SCRATCH/err" test $? = 0 -o $? = 3
 }
 run_diff() { # WANTED-STATUS TEXT WORDS...
@@ -54,8 +55,10 @@ echo "# loaded at: $("$auxdecode" insn -F ip -n 1 "$one" 2>/dev/null | tail -1) 
 a=$SCRATCH/a.data b=$SCRATCH/b.data
 cat README.md decode/*/*.h decode/lib/*/*.h >"$SCRATCH/input"
 head -c 9000 "$SCRATCH/input" >"$SCRATCH/text"
+under=(setarch -R)	# at the same addresses
 record "$a" -e soft_pt//u -- gzip -4 -c "$SCRATCH/text"
 record "$b" -e soft_pt//u -- gzip -9 -c "$SCRATCH/text"
+under=()
 for x in a b; do
 	"$auxdecode" insn -F ip,sym "${!x}" 2>/dev/null | grep -v '^#' >"$SCRATCH/$x.insns"
 	"$auxdecode" branch -F kind,fromsym,tosym "${!x}" 2>/dev/null | grep -v '^#' >"$SCRATCH/$x.branches"

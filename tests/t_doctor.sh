@@ -41,7 +41,7 @@ fi
 PATH=/nonexistent "$auxcap" doctor >"$out" 2>&1
 if [ "$(uname -m)" = x86_64 ]; then
 	that "without qemu it says how to get it" "$out" \
-		grep -qE '^limited +soft_pt .*not installed' "$out"
+		grep -qE '^limited +soft_pt-emulate .*not installed' "$out"
 	that "with a command" "$out" grep -qE '^ +fix: .*apt install qemu-user' "$out"
 
 	# a qemu-user as that of Debian 13
@@ -60,11 +60,11 @@ if [ "$(uname -m)" = x86_64 ]; then
 	done
 	PATH=$SCRATCH/no-plugins:$PATH "$auxcap" doctor >"$out" 2>&1
 	that "a qemu without plugins is none" "$out" \
-		grep -qE '^limited +soft_pt +qemu-x86_64 is built without plugins' "$out"
+		grep -qE '^limited +soft_pt-emulate +qemu-x86_64 is built without plugins' "$out"
 	PATH=$SCRATCH/no-plugins:$PATH "$auxcap" -e soft_pt//u -o "$SCRATCH/none.data" -- true 2>"$out"
 	is $? 0 "and a recording needs none" || cat "$out"
 	PATH=$SCRATCH/no-plugins:$PATH "$auxcap" -e soft_pt/emulate/u -o "$SCRATCH/none.data" -- true 2>"$out"
-	is "$? $(grep -c 'or -e soft_pt/step/u, which needs no qemu' "$out")" "1 1" \
+	is "$? $(grep -c 'or -e soft_pt/native/u, which needs no qemu' "$out")" "1 1" \
 		"emulation names what needs none" || cat "$out"
 fi
 

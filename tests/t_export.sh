@@ -6,7 +6,7 @@
 # specification, callgrind_annotate, sqlite3. All tell of the same events, and of as
 # many instructions as count does.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 python=/usr/bin/python3
 out=$SCRATCH/export

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 data=$SCRATCH/f.data
-"$auxcap" -q -e "soft_pt/$soft_step/u" -o "$data" -- \
+"$auxcap" -q -e "soft_pt//u" -o "$data" -- \
 	sh -c 'true | cat; sh -c "exec uname -s"; echo x | sort' >/dev/null 2>"$SCRATCH/err"
 ok $? "a recording of several programs" "$SCRATCH/err"
 "$auxdecode" insn -F pid,tid,comm,dso "$data" 2>"$SCRATCH/err" | grep -v '^#' | sort | uniq -c >"$SCRATCH/all"

@@ -6,7 +6,7 @@
 # one behind its ret. And what they say of calls that are not whole, of an empty
 # result and of wrong options.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 here=$SCRATCH/find
 mkdir -p "$here"

@@ -32,7 +32,7 @@ int main(void)
 }
 END
 cc -O1 -g -static -Wl,--build-id -o prog prog.c
-"$cap" -q -e "soft_pt/$soft_step/u" -o "$data" -- ./prog >err 2>&1
+"$cap" -q -e "soft_pt//u" -o "$data" -- ./prog >err 2>&1
 ok $? "a recording" err
 mkdir -p "$root/$(dirname "$PWD/prog")"
 mv prog "$root/$PWD/prog"

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 	return $name(5) == 0 || argc == 0;
 }
 C
-gcc -g -O0 -o "$h/plain" "$h/main.c" 2>"$SCRATCH/err"
+gcc -g -O0 -static -o "$h/plain" "$h/main.c" 2>"$SCRATCH/err"
 ok $? "the program is built" "$SCRATCH/err"
 python3 - "$h/plain" "$name" "$evil" "$place/prog" <<'PY'
 import os, sys
@@ -41,7 +41,7 @@ os.chmod(to, 0o755)
 PY
 ok $? "its names are hostile"
 data=$h/hostile.data
-"$auxcap" -e "soft_pt/$soft_step/u" -o "$data" -- "$place/prog" "${evil:0:14}" "$evil" >"$SCRATCH/out" 2>"$SCRATCH/err"
+"$auxcap" -e "soft_pt//u" -o "$data" -- "$place/prog" "${evil:0:14}" "$evil" >"$SCRATCH/out" 2>"$SCRATCH/err"
 is $? 0 "recorded" || sed 's/^/#   /' "$SCRATCH/err" | cat -v
 that "the program is in it" - grep -qaF $'\xe2\x80\xaegnp' "$data"
 

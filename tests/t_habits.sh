@@ -7,7 +7,7 @@
 
 decode=$(realpath "$auxdecode") cap=$(realpath "$auxcap") prog=$(realpath "$programs/threads")
 cd "$SCRATCH" || exit 1
-"$cap" -q -e "soft_pt/$soft_step/u" -- "$prog" >/dev/null 2>err
+"$cap" -q -e "soft_pt//u" -- "$prog" >/dev/null 2>err
 ok $? "a recording" err
 cp perf.data other.data
 
@@ -170,10 +170,10 @@ answers 0 "^  soft_etm/cycacc/u" "$cap" list soft_etm
 mkdir bin
 printf '#!/bin/sh\nexit 0\n' >bin/stat
 chmod +x bin/stat
-PATH=$PWD/bin:$PATH "$cap" -e "soft_pt/$soft_step/u" -o x.data stat >out 2>err
+PATH=$PWD/bin:$PATH "$cap" -e "soft_pt//u" -o x.data stat >out 2>err
 is $? 0 "a program of the name is recorded" || cat err
 that "not without a word" err grep -q '"stat" is no command of auxcap' err
-PATH=$PWD/bin:$PATH "$cap" -e "soft_pt/$soft_step/u" -o x.data -- stat >out 2>err
+PATH=$PWD/bin:$PATH "$cap" -e "soft_pt//u" -o x.data -- stat >out 2>err
 is $? 0 "after --, it is a program" || cat err
 that "without a word" err not grep -q 'no command' err
 

@@ -8,7 +8,7 @@
 #
 #	tests/t_hostile.sh CASE...	only these
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 hostile=$programs/hostile
 data=$SCRATCH/h.data truth=$SCRATCH/h.truth err=$SCRATCH/h.err
@@ -48,8 +48,7 @@ is_cpu() { "$hostile" list-cpu | grep -qx "$1"; }
 is_case() { is_cpu "$1" || "$hostile" list | grep -qx "$1"; }
 
 no_qemu=$(no_emulation)
-backs="emulate step native"
-[ -z "$no_qemu" ] || backs="step native"
+backs=$(back_ends)
 
 cases=("$@")
 [ $# = 0 ] && mapfile -t cases < <("$hostile" list; "$hostile" list-cpu)
@@ -143,7 +142,7 @@ done
 ### few descriptors
 
 for n in 60 250; do
-	(ulimit -n $n && timeout 300 "$auxcap" -q -e "soft_pt/$soft_step/u" -o "$data" -- "$hostile" seccomp) \
+	(ulimit -n $n && timeout 300 "$auxcap" -q -e "soft_pt//u" -o "$data" -- "$hostile" seccomp) \
 		>"$SCRATCH/out" 2>"$err"
 	is "$?:$(cat "$SCRATCH/out")" "0:done seccomp" "ulimit -n $n" || sed 's/^/#   /' "$err"
 done

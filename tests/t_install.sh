@@ -21,7 +21,7 @@ for f in bin/auxcap bin/auxdecode libexec/auxkit/auxkit-qemu.so share/man/man1/a
 	that "installed: $f" - test -f "$root/opt/auxkit/$f"
 done
 bin=$root/opt/auxkit/bin
-"$bin/auxcap" -e "soft_pt/$soft_step/u" -o "$SCRATCH/data" --truth "$SCRATCH/truth" -- \
+"$bin/auxcap" -e "soft_pt//u" -o "$SCRATCH/data" --truth "$SCRATCH/truth" -- \
 	"$programs/hello_static" >"$SCRATCH/out" 2>"$SCRATCH/err"
 ok $? "the installed auxcap records" "$SCRATCH/err"
 "$bin/auxdecode" insn -F tid,ip "$SCRATCH/data" 2>"$SCRATCH/err" |

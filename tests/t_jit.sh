@@ -2,19 +2,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Where code and its names come from when no ordinary file has them: logs of JIT
-# compilers, the vsyscall page, files whose names have a newline. Under two back ends.
+# compilers, the vsyscall page, files whose names have a newline. Under all back ends.
 . "$(dirname "$0")/lib.sh"
 
 work=$SCRATCH/work
 data=$SCRATCH/jit.data truth=$SCRATCH/jit.truth log=$SCRATCH/jit.log
 mkdir -p "$work"
 
-backends="emulate step"
-why=$(no_emulation)
-if [ -n "$why" ]; then
-	skip "$why" "generated code under emulate"
-	backends="native step"
-fi
+need_soft
+backends=$(back_ends)
 
 # record BACKEND COMMAND...
 record() {

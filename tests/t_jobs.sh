@@ -5,7 +5,7 @@
 # CPU and per thread, Intel PT and CoreSight, limits and filters, overflows and
 # damaged files, chunks large and small.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 a64=$programs/aarch64
 data=$SCRATCH/jobs.data

@@ -4,7 +4,7 @@
 # --json of the commands that sum up: Python's json parses each, and its numbers are those
 # of the text; so are the exit status, the gaps and the commands to go on with.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 python=/usr/bin/python3
 j=$SCRATCH/json

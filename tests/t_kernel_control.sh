@@ -5,7 +5,7 @@
 # control FIFO, rotation, limits, pipes, control groups, locked memory, mistakes.
 # shellcheck source=kernel.sh
 . "$(dirname "$0")/kernel.sh"
-need_emulation
+need_soft
 
 ### mistakes: status 2 (usage) or 1, no file, and the text names the way out
 

@@ -6,7 +6,7 @@
 # compressed, in a separate debug file. (test_sourceline answers as addr2line does.)
 # shellcheck source=tests/lib.sh
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 s=$SCRATCH/lines
 mkdir -p "$s"

@@ -5,7 +5,7 @@
 # names are shown as the source has them. What ran is counted by awk, from the mangled
 # names of all instructions.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 here=$SCRATCH/names
 mkdir -p "$here"

@@ -10,6 +10,7 @@
 #	tests/t_native.sh CASE...	only these
 #	REPEAT=20			as often for those with threads and signals
 . "$(dirname "$0")/lib.sh"
+need_soft
 
 data=$SCRATCH/n.data truth=$SCRATCH/n.truth log=$SCRATCH/n.log
 pick=" $* "
@@ -151,23 +152,87 @@ wanted stepped && {
 
 ### what it cannot do is told
 
-for more in ptw emulate step; do
+for more in emulate step; do
 	"$auxcap" -e "soft_pt/native,$more/u" -o "$data" -- "$programs/hello_asm" >"$log" 2>&1
 	is "$?" 2 "native with $more: refused" || sed 's/^/#   /' "$log"
 	that "native with $more: the text says what to do" "$log" \
-		grep -qE 'exclude each other|use step for ptw' "$log"
+		grep -q 'exclude each other' "$log"
 done
-### it is chosen where no qemu loads plugins
 
-mkdir "$SCRATCH/bin"
-printf '#!/bin/sh\nexit 1\n' >"$SCRATCH/bin/qemu-x86_64"
-chmod +x "$SCRATCH/bin/qemu-x86_64"
-for path in "$SCRATCH/bin" "$SCRATCH"; do
-	PATH=$path "$auxcap" -e soft_pt//u -o "$data" -- "$programs/hello_asm" >"$SCRATCH/out" 2>"$log"
-	is $? 0 "no qemu with plugins in PATH" "$log"
+### it is the first choice; where it cannot be, emulate, else step, which is told
+
+cat >"$SCRATCH/refuse.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+long ptrace(enum __ptrace_request what, ...)
+{
+	long (*real)(enum __ptrace_request, pid_t, void *, void *);
+	va_list ap;
+	pid_t pid;
+	void *addr, *data;
+
+	va_start(ap, what);
+	pid = va_arg(ap, pid_t);
+	addr = va_arg(ap, void *);
+	data = va_arg(ap, void *);
+	va_end(ap);
+	if (what == PTRACE_SEIZE && getenv("REFUSE_PTRACE")) {
+		errno = EPERM;
+		return -1;
+	}
+	*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
+	return real(what, pid, addr, data);
+}
+
+int memfd_create(const char *name, unsigned flags)
+{
+	if (!getenv("REFUSE_MEMFD"))
+		return (int)syscall(SYS_memfd_create, name, flags);
+	errno = EACCES;
+	return -1;
+}
+END
+"${cc_words[@]}" -shared -fPIC -o "$SCRATCH/refuse.so" "$SCRATCH/refuse.c" -ldl 2>"$log"
+ok $? "a kernel that refuses: made" "$log"
+
+# chosen BACKEND TEXT WORDS...: of soft_pt//u
+chosen() {
+	local back=$1 text=$2
+	shift 2
+	env "$@" "$auxcap" -e soft_pt//u -o "$data" -- "$programs/hello_asm" >"$SCRATCH/out" 2>"$log"
+	is $? 0 "$text" || sed 's/^/#   /' "$log"
 	"$auxdecode" info "$data" >"$SCRATCH/info" 2>&1
-	that "no qemu with plugins in PATH: native" "$SCRATCH/info" grep -q 'back end native' "$SCRATCH/info"
-done
+	that "$text: $back" "$SCRATCH/info" grep -q "back end $back" "$SCRATCH/info"
+}
+chosen native "nothing is asked for" PATH="$PATH"
+is "$(grep -c . "$log")" 1 "nothing is asked for: nothing is told" || sed 's/^/#   /' "$log"
+chosen native "no qemu" PATH="$SCRATCH"
+# the preloaded library is not for the sanitizers' build, which wants to be first
+if [ "${SAN:-}" = 1 ]; then
+	skip "the sanitizers want to be loaded first" "a kernel that refuses"
+else
+	chosen step "no code in memory files, no qemu" PATH="$SCRATCH" REFUSE_MEMFD=1 LD_PRELOAD="$SCRATCH/refuse.so"
+	that "no code in memory files, no qemu: it is told" "$log" \
+		grep -q 'memory files may not be run here (Permission denied), so the program was stepped' "$log"
+	env PATH="$SCRATCH" REFUSE_PTRACE=1 LD_PRELOAD="$SCRATCH/refuse.so" "$auxcap" -e soft_pt//u -o "$data.not" \
+		-- "$programs/hello_asm" >"$SCRATCH/out" 2>"$log"
+	is "$?:$(cat "$SCRATCH/out")" "1:" "neither ptrace nor qemu: an error before the program starts"
+	that "neither ptrace nor qemu: it is told what helps" "$log" grep -q 'ptrace is refused here.*apt install qemu-user' "$log"
+	that "neither ptrace nor qemu: there is no file" - test ! -e "$data.not"
+	if [ -z "$(no_emulation)" ]; then
+		chosen emulate "no ptrace" REFUSE_PTRACE=1 LD_PRELOAD="$SCRATCH/refuse.so"
+		that "no ptrace: it is told" "$log" grep -q 'ptrace is refused here.*so the program was emulated' "$log"
+	else
+		skip "$(no_emulation)" "no ptrace"
+	fi
+fi
 PATH=$SCRATCH "$auxcap" -e soft_pt/emulate/u -o "$data" -- "$programs/hello_asm" >"$SCRATCH/out" 2>"$log"
 is $? 1 "emulate, where there is no qemu"
 that "emulate, where there is no qemu: it is told" "$log" grep -q 'is not installed' "$log"

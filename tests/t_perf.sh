@@ -4,7 +4,7 @@
 # Our recordings in unmodified perf: the same sequence of instructions, and not
 # a warning from perf report and perf script -D.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 . tests/record.sh
 
 if ! have perf || ! perf --version >/dev/null 2>&1; then

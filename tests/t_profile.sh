@@ -6,7 +6,7 @@
 # build with theirs, create_gcov makes its own of the same branches, perf2bolt and
 # llvm-bolt, perf script beside perf inject.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 dir=$SCRATCH/profile
 mkdir -p "$dir"

@@ -5,7 +5,7 @@
 # end when told to, --overwrite=e, -o -, signals that mean nothing, --max-size.
 # shellcheck source=kernel.sh
 . "$(dirname "$0")/kernel.sh"
-need_emulation
+need_soft
 
 ### a program that does not listen
 

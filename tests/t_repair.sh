@@ -3,7 +3,7 @@
 # A recorder killed at random moments leaves a file that perf and auxdecode open
 # at once; repair completes it, perf's own killed files too, and only those.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 out=$SCRATCH/repair
 mkdir -p "$out"

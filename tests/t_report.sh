@@ -5,7 +5,7 @@
 # opens in headless Chromium, is drawn, zooms, searches, links, in short tasks; and
 # nothing of what is in it can get out of it.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 page=$SCRATCH/page.html
 data=$SCRATCH/report.data

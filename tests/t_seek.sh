@@ -5,7 +5,7 @@
 # the end; threads and processes, per CPU and per thread, Intel PT and CoreSight,
 # snapshots, recordings whose times go back.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 a64=$programs/aarch64
 data=$SCRATCH/seek.data

@@ -5,7 +5,7 @@
 # address, and nothing else: functions, whole files, ranges that begin and end inside of
 # blocks, in threads and in children.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 data=$SCRATCH/f.data truth=$SCRATCH/f.truth log=$SCRATCH/f.log
 

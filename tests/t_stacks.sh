@@ -8,7 +8,7 @@
 #
 #	tests/t_stacks.sh NAME...    only these programs, without stack_
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 callcmp=$BUILD/callcmp
 here=$SCRATCH/stacks

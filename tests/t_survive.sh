@@ -9,7 +9,7 @@
 #	FULL=1 tests/t_survive.sh	100 random moments, not 20
 #	SEED=N tests/t_survive.sh	those of another run
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 # A small disk is mounted for this test alone.
 if [ -z "${SURVIVE_NS:-}" ] && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
@@ -24,8 +24,10 @@ mkdir -p "$out" "$disk"
 ref=$out/ref.data f=$out/f.data
 # Its end waits for the end of its input. Always in the background, where the shell
 # that runs it finds the same signals ignored. Not a shell: dash writes the number of
-# its parent into a variable, and one digit more is 19 instructions.
+# its parent into a variable, and one digit more is 19 instructions. Always at the same
+# addresses.
 work=("$programs/steady")
+cap=(setarch -R "$auxcap")
 mkfifo "$out/input"
 exec 9<>"$out/input"
 
@@ -62,7 +64,7 @@ perf_walks() {
 		! grep -qv '^$' "$out/perf.err"
 }
 
-"$auxcap" -q -e soft_pt//u -o "$ref" -- "${work[@]}" </dev/null >/dev/null 2>"$out/err" &
+"${cap[@]}" -q -e soft_pt//u -o "$ref" -- "${work[@]}" </dev/null >/dev/null 2>"$out/err" &
 wait $!
 is $? 0 "a whole recording" || sed 's/^/#   /' "$out/err"
 begins "$ref"
@@ -79,7 +81,7 @@ for ((k = 0; k < times; k++)); do
 	option=${options[k % 4]}
 	rm -f "$f"
 	# shellcheck disable=SC2086
-	"$auxcap" -q $option -e soft_pt//u -o "$f" -- "${work[@]}" <&9 >/dev/null 2>&1 &
+	"${cap[@]}" -q $option -e soft_pt//u -o "$f" -- "${work[@]}" <&9 >/dev/null 2>&1 &
 	pid=$!
 	sleep "0.$(printf '%03d' $((50 + RANDOM % 400)))"
 	mapfile -t kids < <(pgrep -P $pid)
@@ -121,7 +123,7 @@ full() { # TEXT KB OPTION...: ends with status 1, a reason and a valid file
 	local text=$1 kb=$2
 	shift 2
 	small_disk "$text" "$kb" || return
-	"$auxcap" "$@" -e soft_pt//u -o "$disk/f.data" -- "${work[@]}" <&9 >/dev/null 2>"$out/err" &
+	"${cap[@]}" "$@" -e soft_pt//u -o "$disk/f.data" -- "${work[@]}" <&9 >/dev/null 2>"$out/err" &
 	wait $!
 	is $? 1 "$text: status 1"
 	that "$text: the reason" "$out/err" grep -q 'No space left on device (.*-o ' "$out/err"
@@ -146,11 +148,11 @@ full "a full disk, --compress-aux" 300 --compress-aux
 
 if mount -t tmpfs -o size=4k none "$disk" 2>/dev/null; then
 	echo precious >"$disk/f.data"
-	timeout 300 "$auxcap" -e soft_pt//u -o "$disk/f.data" -- true >/dev/null 2>"$out/err"
+	timeout 300 "${cap[@]}" -e soft_pt//u -o "$disk/f.data" -- true >/dev/null 2>"$out/err"
 	is $? 1 "a disk that was full before"
 	is "$(cat "$disk"/*)" precious "the recording of before is there, and nothing else"
 	mount -o remount,ro "$disk"
-	timeout 300 "$auxcap" -e soft_pt//u -o "$disk/f.data" -- true >/dev/null 2>"$out/err"
+	timeout 300 "${cap[@]}" -e soft_pt//u -o "$disk/f.data" -- true >/dev/null 2>"$out/err"
 	is $? 1 "a disk that may not be written"
 	that "it is told" "$out/err" grep -q 'error: .*Read-only.*-o ' "$out/err"
 	is "$(cat "$disk"/*)" precious "nothing has changed there"
@@ -163,7 +165,7 @@ fi
 
 for bytes in 100 3000 3000 30000; do
 	for option in -q -z; do
-		timeout 300 "$auxcap" $option -e soft_pt//u -o - -- "${work[@]}" \
+		timeout 300 "${cap[@]}" $option -e soft_pt//u -o - -- "${work[@]}" \
 			</dev/null 2>"$out/err" | head -c $bytes >/dev/null
 		echo "${PIPESTATUS[0]} $(grep -c 'standard output: .*Broken pipe' "$out/err")"
 	done
@@ -172,7 +174,7 @@ is "$(sort -u "$out/pipes")" "1 1" "a pipe that nobody reads any more: status 1,
 
 ### held up, ended, crashed
 
-"$auxcap" -e soft_pt//u -o "$f" -- "${work[@]}" </dev/null >/dev/null 2>"$out/err" &
+"${cap[@]}" -e soft_pt//u -o "$f" -- "${work[@]}" </dev/null >/dev/null 2>"$out/err" &
 pid=$!
 for ((i = 0; i < 4; i++)); do
 	sleep 0.1
@@ -186,7 +188,7 @@ is "$?:$n" "0:$whole" "nothing is missing"
 
 for sig in TERM INT HUP; do
 	rm -f "$f"	# of the run before: size tells that this one has begun
-	"$auxcap" -e soft_pt//u -o "$f" -- "${work[@]}" <&9 >/dev/null 2>"$out/err" &
+	"${cap[@]}" -e soft_pt//u -o "$f" -- "${work[@]}" <&9 >/dev/null 2>"$out/err" &
 	pid=$!
 	for ((i = 0; i < 6000; i++)); do
 		[ "$(stat -c %s "$f" 2>/dev/null || echo 0)" -gt 5000 ] && break
@@ -206,7 +208,7 @@ done
 
 for signal in SEGV KILL; do
 	# shellcheck disable=SC2016
-	"$auxcap" -z -e soft_pt//u -o "$f" -- sh -c 'kill -'$signal' $$' >/dev/null 2>"$out/err"
+	"${cap[@]}" -z -e soft_pt//u -o "$f" -- sh -c 'kill -'$signal' $$' >/dev/null 2>"$out/err"
 	rc=$?
 	valid "$f"
 	ok $? "a program that dies of SIG$signal: the file is valid" "$out/info"

@@ -4,7 +4,7 @@
 # Decoding with several threads, under ThreadSanitizer; LONG=1: with eight, by every
 # command that takes -j, of what auxcap records under it, too.
 . "$(dirname "$0")/lib.sh"
-need_emulation
+need_soft
 
 tsan=$SCRATCH/tsan
 need_tsan

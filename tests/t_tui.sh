@@ -73,7 +73,7 @@ that "and the terminal is as before" "$screen" grep -Eq '[^-]icanon' "$screen"
 that "what was before is back" "$screen" not grep -q Functions "$screen"
 
 # ---- the same numbers as hot, flame, count ----
-"$auxcap" -q -e "soft_pt/$soft_step/u" -o "$data" -- "$programs/threads" >/dev/null 2>"$err"
+"$auxcap" -q -e "soft_pt//u" -o "$data" -- "$programs/threads" >/dev/null 2>"$err"
 ok $? "a recording" "$err"
 
 # rows of functions: own%, own, total%, calls, name
@@ -233,7 +233,7 @@ is "$(sed -n '3,12p' "$screen" | awk '{ print $1, $2, $3, $4, $5, $6 }')" \
 	"wide: the numbers of hot"
 
 # ---- gaps ----
-"$auxcap" -q -e "soft_pt/${soft_step:+step,}psb_period=0/u" --inject-overflow 1 -o "$SCRATCH/gaps.data" \
+"$auxcap" -q -e "soft_pt/psb_period=0/u" --inject-overflow 1 -o "$SCRATCH/gaps.data" \
 	-- "$programs/threads" >/dev/null 2>&1
 "$auxdecode" count "$SCRATCH/gaps.data" >/dev/null 2>"$err.gaps"
 n=$(sed -n 's/^auxdecode: \([0-9]*\) gaps* in the flow.*/\1/p' "$err.gaps")
@@ -248,7 +248,7 @@ is "$(grep -Ec '^ +[0-9.]+ +[0-9]+ +[0-9]+ +0x[0-9a-f]+ overflow' "$screen")" \
 # ---- foreign names ----
 cp "$programs/hello_static" "$SCRATCH/evil"
 objcopy --redefine-sym main=$'ev\e[31mil\tx\xe2\x80\xaey' "$SCRATCH/evil" 2>"$err"
-"$auxcap" -q -e "soft_pt/$soft_step/u" -o "$SCRATCH/evil"$'\e'"[7m.data" -- "$SCRATCH/evil" >/dev/null 2>>"$err"
+"$auxcap" -q -e "soft_pt//u" -o "$SCRATCH/evil"$'\e'"[7m.data" -- "$SCRATCH/evil" >/dev/null 2>>"$err"
 ok $? "a program with a name that commands terminals" "$err"
 open_tui 80x24 "$SCRATCH/evil"$'\e'"[7m.data"
 shows '^done' "it is shown"

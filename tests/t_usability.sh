@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 data=$SCRATCH/threads.data
-"$auxcap" -q -e "soft_pt/$soft_step/u" -o "$data" -- "$programs/threads" >/dev/null 2>"$SCRATCH/err"
+"$auxcap" -q -e "soft_pt//u" -o "$data" -- "$programs/threads" >/dev/null 2>"$SCRATCH/err"
 ok $? "a recording" "$SCRATCH/err"
 "$auxdecode" count "$data" 2>/dev/null >"$SCRATCH/count"
 "$auxdecode" insn "$data" >"$SCRATCH/insn"
@@ -60,7 +60,7 @@ while read -r command; do
 	that "summary: there is $command" - eval '"$auxdecode" "$command" --help >/dev/null'
 done <"$SCRATCH/next"
 hasnt "$esc" "summary into a file: no colour"
-"$auxcap" -q -e "soft_pt/${soft_step:+step,}psb_period=0/u" --inject-overflow 2 -o "$SCRATCH/gaps.data" -- "$programs/threads" >/dev/null 2>&1
+"$auxcap" -q -e "soft_pt/psb_period=0/u" --inject-overflow 2 -o "$SCRATCH/gaps.data" -- "$programs/threads" >/dev/null 2>&1
 "$auxdecode" summary "$SCRATCH/gaps.data" >"$SCRATCH/out" 2>&1
 is $? 3 "summary with gaps: status 3"
 has '^verdict +parts are missing' "summary with gaps: says so"

@@ -54,7 +54,7 @@ insns() { "$auxdecode" count "$1" 2>/dev/null | sed -n 's/^total insns \([0-9]*\
 
 # ---- Intel PT ----
 
-"$auxcap" -e "soft_pt/${soft_step:+step,}psb_period=0,mtc=1,cyc=1/u" -o "$pt" -- "$programs/feature" >"$out" 2>&1
+"$auxcap" -e "soft_pt/psb_period=0,mtc=1,cyc=1/u" -o "$pt" -- "$programs/feature" >"$out" 2>&1
 ok $? "a recording with signals, timing and many PSBs" "$out"
 n=$(insns "$pt")
 build libipt decode/lib/packet/pt_*.c include/common/*.c -lipt

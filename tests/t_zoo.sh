@@ -8,6 +8,7 @@
 #	tests/t_zoo.sh CASE...	only these
 #	LONG=1			with more to do, and those with threads and signals 100 times
 . "$(dirname "$0")/lib.sh"
+need_soft
 
 data=$SCRATCH/z.data truth=$SCRATCH/z.truth log=$SCRATCH/z.log
 pick=" $* "

@@ -327,22 +327,22 @@ static bool has_plugins(const char *qemu)
 	return pid < 0 || memmem(help, n, "-plugin", 7);
 }
 
-/* True: emulation works. It needs both qemu-user and our helper object. without:
- * what is left where it does not. */
-static bool check_emulate(struct doctor *d, const char *source, const char *name,
-			  const char *without)
+/* True: emulation works, as event says. It needs both qemu-user and our helper object.
+ * without: what is left where it does not. */
+static bool check_emulate(struct doctor *d, const char *topic, const char *event,
+			  const char *name, const char *without)
 {
 	char file[4096];
 	bool qemu = find_program(d->env->path, name, file, sizeof(file));
 	bool plugins = qemu && has_plugins(file);
 
 	if (plugins && d->env->helper) {
-		doctor_say(d, DOCTOR_OK, source, "",
-			   "%s is there: -e %s//u works without "
-			   "trace hardware and without permission", name, source);
+		doctor_say(d, DOCTOR_OK, topic, "",
+			   "%s is there: -e %s works without "
+			   "trace hardware and without permission", name, event);
 		return true;
 	}
-	doctor_say(d, *without ? DOCTOR_LIMITED : DOCTOR_NO, source,
+	doctor_say(d, *without ? DOCTOR_LIMITED : DOCTOR_NO, topic,
 		   plugins ? "install auxkit whole: make install, or run auxcap "
 			     "where it was built" :
 		   qemu ? "a qemu-user with plugins, as Debian 12 has it" :
@@ -355,7 +355,7 @@ static bool check_emulate(struct doctor *d, const char *source, const char *name
 }
 
 /* PTRACE_SEIZE on our own child: yama allows it up to level 1. */
-static bool check_step(struct doctor *d)
+static bool check_native(struct doctor *d, bool emulate)
 {
 	char buf[32];
 	long scope = 0;
@@ -366,29 +366,32 @@ static bool check_step(struct doctor *d)
 		scope = strtol(buf, NULL, 10);
 	if (scope < 2 || (scope == 2 && d->sys.cap_ptrace)) {
 		may = scope == 0 || d->sys.cap_ptrace;
-		doctor_say(d, DOCTOR_OK, "soft_pt-step", may ? "" :
+		doctor_say(d, DOCTOR_OK, "soft_pt", may ? "" :
 			   "sudo sysctl kernel.yama.ptrace_scope=0, for -p and "
 			   "-t with soft_pt",
-			   "ptrace is allowed: -e soft_pt/step/u works, %s",
+			   "ptrace is allowed: -e soft_pt//u works without "
+			   "trace hardware, %s",
 			   may ? "with -p and -t too" :
 			   "but not -p and -t: kernel.yama.ptrace_scope is 1");
 		return true;
 	}
-	doctor_say(d, DOCTOR_NO, "soft_pt-step", scope == 3 ?
+	doctor_say(d, emulate ? DOCTOR_LIMITED : DOCTOR_NO, "soft_pt", scope == 3 ?
 		   "kernel.yama.ptrace_scope 3 stays until the next boot" :
 		   "sudo sysctl kernel.yama.ptrace_scope=1",
 		   "kernel.yama.ptrace_scope is %ld: no process may be "
-		   "traced, which soft_pt/step needs", scope);
+		   "traced%s", scope, emulate ? "; -e soft_pt//u emulates programs "
+		   "instead, and -p and -t do not work" :
+		   ", which soft_pt needs where it cannot emulate");
 	return false;
 }
 
 /* The software source for this machine's own programs. */
 static void doctor_check_soft(struct doctor *d)
 {
-	bool emulate, step;
+	bool emulate, native;
 
 	if (d->arm64) {
-		if (check_emulate(d, "soft_etm", "qemu-aarch64", ""))
+		if (check_emulate(d, "soft_etm", "soft_etm//u", "qemu-aarch64", ""))
 			doctor_works(d, "-e soft_etm//u");
 		else
 			doctor_missing(d, "soft_etm: no qemu-aarch64 with our plugin");
@@ -401,15 +404,15 @@ static void doctor_check_soft(struct doctor *d)
 		doctor_missing(d, "soft_pt, soft_etm: not on %s", d->env->machine);
 		return;
 	}
-	emulate = check_emulate(d, "soft_pt", "qemu-x86_64",
-				"; soft_pt//u runs the program from copies of "
-				"its code instead, as soft_pt/native/u");
-	step = check_step(d);
-	if (emulate || step)
+	emulate = check_emulate(d, "soft_pt-emulate", "soft_pt/emulate/u",
+				"qemu-x86_64", ", which is not needed where "
+				"ptrace is allowed");
+	native = check_native(d, emulate);
+	if (emulate || native)
 		doctor_works(d, "-e soft_pt//u");
-	if (step)
+	if (native)
 		doctor_works(d, "-e soft_pt/step/u");
-	if (!emulate && !step)
+	if (!emulate && !native)
 		doctor_missing(d, "soft_pt: neither qemu-x86_64 nor ptrace");
 }
 

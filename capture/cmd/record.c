@@ -451,11 +451,10 @@ static const struct source_ops *find_software(const struct cmd_options *o)
 /* What this machine's own programs are traced with where no PMU can. */
 #ifdef __aarch64__
 #define SOFT_DEFAULT "soft_etm"
-#define STEP_TRACES ""
+#define SOFT_TRACES ""
 #else
 #define SOFT_DEFAULT "soft_pt"
-#define STEP_TRACES "-e soft_pt/step/u traces what runs already, but slows it down to " \
-	"some ten thousand instructions a second; "
+#define SOFT_TRACES "-e soft_pt//u traces what runs already, and makes it some times slower; "
 #endif
 
 /* The best source of this machine, for user code. */
@@ -770,7 +769,7 @@ static int record_software(struct recording *rec, struct source_job *job,
 
 	if (attach && by_default)
 		return cmd_usage("%s: no PMU of this machine has an AUX area to "
-				 "take by default. " STEP_TRACES
+				 "take by default. " SOFT_TRACES
 				 "-e cpu-clock samples it", target.pids ? "-p" : "-t");
 	if (o->kernel_option)
 		return usage(&diag, o->kernel_option, by_default ?

@@ -924,7 +924,7 @@ static void find_sysroot(const struct emu *e)
 		memcpy(e->header->sysroot, set, strlen(set) + 1);
 }
 
-/* Whether soft_pt/step is another way. */
+/* Whether soft_pt without emulation is another way. */
 static bool can_step(const struct emu *e)
 {
 	return e->machine == EM_X86_64 && SOFT_HOST == EM_X86_64;
@@ -936,10 +936,10 @@ static const char *other_way(const struct emu *e, uint32_t why)
 	if (!can_step(e))
 		return "";
 	if (why == SOFT_WHY_SETUID)
-		return "; -e soft_pt/step/u runs it, without these unless you "
+		return "; -e soft_pt/native/u runs it, without these unless you "
 		       "are root";
 	return why == SOFT_WHY_HELPER || why == SOFT_WHY_DELETED ?
-		       "; -e soft_pt/step/u runs it" : "";
+		       "; -e soft_pt/native/u runs it" : "";
 }
 
 /* What fails here is mostly the installation: the messages say what is
@@ -953,7 +953,7 @@ static int find_parts(struct emu *e, const struct soft_program *p,
 		return emu_fail(e, AUX_E_TARGET, "%s is not installed: install "
 				"it (Debian: apt install qemu-user)%s",
 				qemu_name(e), can_step(e) ?
-				", or use -e soft_pt/step/" : "");
+				", or use -e soft_pt/native/u, which needs none" : "");
 	find_sysroot(e);
 	c->on = (struct soft_exec_on){ e->machine, e->header->sysroot,
 				       e->header->always };
@@ -1133,7 +1133,7 @@ static int failed_start(struct emu *e, int status)
 			"%#x); its plugin interface is needed (Debian 12's "
 			"qemu-user has it)%s", qemu_name(e), status,
 			can_step(e) ?
-			", or -e soft_pt/step/u, which needs no qemu" : "");
+			", or -e soft_pt/native/u, which needs no qemu" : "");
 }
 
 /*

@@ -223,6 +223,7 @@ struct source_soft {
 	struct soft_program program;
 	struct target target;		/* with job->attach */
 	bool step, native;		/* the back end: else emulate */
+	char note[512];			/* why it is not the usual one; "" */
 	char more_terms[128];		/* that are not in config; "a,b=1" */
 	struct ledger *ledger;
 	struct source_result *result;

@@ -249,12 +249,19 @@ struct soft_program {
 };
 /* Whether soft_emulate_run() can run x86-64 programs here. */
 bool soft_can_emulate(const char *self_dir);
+/* Whether soft_native_run() can, or at least soft_step_run(); if not both, why, and what
+ * would help. */
+struct soft_native {
+	bool runs, traces;
+	char why[128], fix[128];
+};
+void soft_find_native(struct soft_native *n);
 int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 		     struct aux_diag *diag);
 int soft_step_run(struct soft *s, const struct soft_program *p, int *status,
 		  struct aux_diag *diag);
-/* As soft_step_run(), of a program from its start, from a code cache: at nearly
- * the speed that it has alone. What cannot run there is stepped. */
+/* As soft_step_run(), from a code cache: a few times slower than alone. What cannot run
+ * there is stepped. */
 int soft_native_run(struct soft *s, const struct soft_program *p, int *status,
 		    struct aux_diag *diag);
 /* Whether soft_step_run() may attach to these; -AUX_E_TARGET with the fix. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "capture/soft/impl.h"
+#include "common/diag.h"
 
 #define N_FIELDS (sizeof(fields) / sizeof(*fields) - 1)
 
@@ -55,13 +56,9 @@ static int check_terms(struct source_soft *sp, struct aux_diag *diag)
 	    event_has(event, "native") > 1)
 		return event_refuse(diag, event, "step, emulate and native "
 				    "exclude each other");
-	if (event_has(event, "native") && source_soft_term(sp, "ptw"))
-		return event_refuse(diag, event, "native has no PTWRITE: use "
-				    "step for ptw");
 	if (sp->job->attach && event_has(event, "emulate"))
 		return event_refuse(diag, event, "emulate runs a program from "
-				    "its start: with -p and -t leave it out, "
-				    "for step");
+				    "its start: with -p and -t leave it out");
 	if (SOFT_HOST != EM_X86_64 &&
 	    (sp->job->attach || event_has(event, "step") || event_has(event, "native")))
 		return event_refuse(diag, event, "step, native, -p and -t follow "
@@ -112,6 +109,34 @@ static void fill_config(struct source_soft *sp)
 	c->cyc_thresh = (uint32_t)source_soft_term(sp, "cyc_thresh");
 }
 
+/* The first of native, emulate and step that works here, where none was asked for. Whom
+ * to attach to was checked before. */
+static int choose_back_end(struct source_soft *sp, struct aux_diag *diag)
+{
+	const struct event_spec *event = sp->job->event;
+	bool emulates = SOFT_HOST != EM_X86_64 || event_has(event, "emulate");
+	struct soft_native n;
+
+	sp->step = event_has(event, "step");
+	sp->native = !sp->step && !emulates;
+	if (!sp->native || event_has(event, "native") || sp->job->attach)
+		return 0;
+	soft_find_native(&n);
+	if (n.runs)
+		return 0;
+	sp->native = false;
+	sp->step = n.traces && !soft_can_emulate(sp->job->self_dir);
+	if (!n.traces && !soft_can_emulate(sp->job->self_dir))
+		return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
+				"%s: %s; or install a qemu-user with plugins, which "
+				"needs no ptrace (Debian 12: apt install qemu-user)",
+				n.why, n.fix);
+	snprintf(sp->note, sizeof(sp->note), "%s, so the program was %s; to run it "
+		 "natively: %s", n.why, sp->step ? "stepped, which is slow" :
+		 "emulated", n.fix);
+	return 0;
+}
+
 /* Terms become config bits; the three words of our own select back end and
  * TIPs. */
 static int parse_event(struct source_soft *sp, struct aux_diag *diag)
@@ -120,14 +145,10 @@ static int parse_event(struct source_soft *sp, struct aux_diag *diag)
 
 	if (!ret)
 		ret = check_terms(sp, diag);
+	if (!ret)
+		ret = choose_back_end(sp, diag);
 	if (ret)
 		return ret;
-	/* an emulator cannot take over what runs on the processor */
-	sp->step = event_has(sp->job->event, "step") || sp->job->attach;
-	sp->native = event_has(sp->job->event, "native") ||
-		     (!sp->step && !event_has(sp->job->event, "emulate") &&
-		      !source_soft_term(sp, "ptw") &&
-		      !soft_can_emulate(sp->job->self_dir));
 	fill_config(sp);
 	if (sp->config.defer_tip)
 		snprintf(sp->more_terms, sizeof(sp->more_terms), "defer_tip");

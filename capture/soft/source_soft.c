@@ -374,6 +374,8 @@ int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 		ret = soft_step_run(s, &sp->program, &result->status, diag);
 	else
 		ret = soft_emulate_run(s, &sp->program, &result->status, diag);
+	if (*sp->note)
+		snprintf(result->notes, sizeof(result->notes), "%s", sp->note);
 	err = soft_close(s, &stats, &late);
 	if (*result->not_traced && !err && (err = add_features(sp, w)))
 		diag_set(&late, -err, AUX_NO_OFFSET, "%s", aux_strerror(err));

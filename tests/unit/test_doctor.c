@@ -163,8 +163,8 @@ static void test_intel_user(void)
 	expect(&d, "memory", DOCTOR_LIMITED, "4 CPUs", "mlock_kb");
 	expect(&d, "lockdown", DOCTOR_OK, "none", "");
 	expect(&d, "intel_pt", DOCTOR_NO, "paranoid is 3", "");
-	expect(&d, "soft_pt", DOCTOR_LIMITED, "not installed", "apt install");
-	expect(&d, "soft_pt-step", DOCTOR_OK, "ptrace", "");
+	expect(&d, "soft_pt-emulate", DOCTOR_LIMITED, "not installed", "apt install");
+	expect(&d, "soft_pt", DOCTOR_OK, "ptrace", "");
 	expect(&d, "tracepoints", DOCTOR_LIMITED, "no tracefs", "");
 	expect(&d, "kernel-names", DOCTOR_LIMITED, "kptr_restrict 1",
 	       "cap_syslog");
@@ -183,7 +183,7 @@ static void test_intel_user(void)
 	expect(&d, "permission", DOCTOR_OK, "is -1", "");
 	expect(&d, "memory", DOCTOR_OK, "no limit", "");
 	expect(&d, "intel_pt", DOCTOR_OK, "cyc, mtc, 2 address", "");
-	expect(&d, "soft_pt-step", DOCTOR_NO, "is 3", "next boot");
+	expect(&d, "soft_pt", DOCTOR_NO, "is 3", "next boot");
 	doctor_summary(&d, summary, sizeof(summary));
 	ok(!strncmp(summary, "works now: -e intel_pt//u; not: soft_pt", 39),
 	   "%s", summary);
