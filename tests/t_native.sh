@@ -159,48 +159,36 @@ for more in emulate step; do
 		grep -q 'exclude each other' "$log"
 done
 
+# another kernel, or another CPU; it cannot be loaded before the sanitizers, which want
+# to be first
+shim=$SCRATCH/ptrace.so
+if [ "${SAN:-}" = 1 ]; then
+	shim=
+else
+	"${cc_words[@]}" -shared -fPIC -o "$shim" tests/ptrace.c -ldl 2>"$log"
+	ok $? "another kernel: made" "$log"
+fi
+
+### PTWRITE, on a CPU that has it
+
+if [ -z "$shim" ]; then
+	skip "the sanitizers want to be loaded first" "ptwrite"
+elif wanted ptwrite; then
+	for b in native step; do
+		rm -f "$truth"
+		PTWRITE=1 LD_PRELOAD=$shim "$auxcap" --exit-status -e "soft_pt/$b,ptw,fup_on_ptw/u" -o "$data" --truth "$truth" \
+			-- "$programs/ptwrite" >"$SCRATCH/out" 2>"$log"
+		is "$?:$(cat "$SCRATCH/out")" "0:6666666666666666" "$b: ptwrite" || sed 's/^/#   /' "$log"
+		matches "$b: ptwrite"
+		"$auxdecode" insn -F ip "$data" 2>"$SCRATCH/err" | sed -n 's/^# ptwrite //p' >"$SCRATCH/values"
+		is "$(cut -d' ' -f1 "$SCRATCH/values" | tr '\n' ' ')" \
+			"0x1111111111111111 0x100 0x2222222222222222 0x200 0x3333333333333333 0x300 " "$b: ptwrite: its values" ||
+			sed 's/^/#   /' "$SCRATCH/err"
+	done
+fi
+
 ### it is the first choice; where it cannot be, emulate, else step, which is told
 
-cat >"$SCRATCH/refuse.c" <<'END'
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-long ptrace(enum __ptrace_request what, ...)
-{
-	long (*real)(enum __ptrace_request, pid_t, void *, void *);
-	va_list ap;
-	pid_t pid;
-	void *addr, *data;
-
-	va_start(ap, what);
-	pid = va_arg(ap, pid_t);
-	addr = va_arg(ap, void *);
-	data = va_arg(ap, void *);
-	va_end(ap);
-	if (what == PTRACE_SEIZE && getenv("REFUSE_PTRACE")) {
-		errno = EPERM;
-		return -1;
-	}
-	*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
-	return real(what, pid, addr, data);
-}
-
-int memfd_create(const char *name, unsigned flags)
-{
-	if (!getenv("REFUSE_MEMFD"))
-		return (int)syscall(SYS_memfd_create, name, flags);
-	errno = EACCES;
-	return -1;
-}
-END
-"${cc_words[@]}" -shared -fPIC -o "$SCRATCH/refuse.so" "$SCRATCH/refuse.c" -ldl 2>"$log"
-ok $? "a kernel that refuses: made" "$log"
 
 # chosen BACKEND TEXT WORDS...: of soft_pt//u
 chosen() {
@@ -214,20 +202,19 @@ chosen() {
 chosen native "nothing is asked for" PATH="$PATH"
 is "$(grep -c . "$log")" 1 "nothing is asked for: nothing is told" || sed 's/^/#   /' "$log"
 chosen native "no qemu" PATH="$SCRATCH"
-# the preloaded library is not for the sanitizers' build, which wants to be first
-if [ "${SAN:-}" = 1 ]; then
+if [ -z "$shim" ]; then
 	skip "the sanitizers want to be loaded first" "a kernel that refuses"
 else
-	chosen step "no code in memory files, no qemu" PATH="$SCRATCH" REFUSE_MEMFD=1 LD_PRELOAD="$SCRATCH/refuse.so"
+	chosen step "no code in memory files, no qemu" PATH="$SCRATCH" REFUSE_MEMFD=1 LD_PRELOAD="$shim"
 	that "no code in memory files, no qemu: it is told" "$log" \
 		grep -q 'memory files may not be run here (Permission denied), so the program was stepped' "$log"
-	env PATH="$SCRATCH" REFUSE_PTRACE=1 LD_PRELOAD="$SCRATCH/refuse.so" "$auxcap" -e soft_pt//u -o "$data.not" \
+	env PATH="$SCRATCH" REFUSE_PTRACE=1 LD_PRELOAD="$shim" "$auxcap" -e soft_pt//u -o "$data.not" \
 		-- "$programs/hello_asm" >"$SCRATCH/out" 2>"$log"
 	is "$?:$(cat "$SCRATCH/out")" "1:" "neither ptrace nor qemu: an error before the program starts"
 	that "neither ptrace nor qemu: it is told what helps" "$log" grep -q 'ptrace is refused here.*apt install qemu-user' "$log"
 	that "neither ptrace nor qemu: there is no file" - test ! -e "$data.not"
 	if [ -z "$(no_emulation)" ]; then
-		chosen emulate "no ptrace" REFUSE_PTRACE=1 LD_PRELOAD="$SCRATCH/refuse.so"
+		chosen emulate "no ptrace" REFUSE_PTRACE=1 LD_PRELOAD="$shim"
 		that "no ptrace: it is told" "$log" grep -q 'ptrace is refused here.*so the program was emulated' "$log"
 	else
 		skip "$(no_emulation)" "no ptrace"

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* build: -O1 */
+/* host: x86_64 */
+/* PTWRITE of a register and of memory, again and again. */
+#include <stdint.h>
+#include <stdio.h>
+
+int main(void)
+{
+	uint64_t i, sum = 0;
+
+	for (i = 1; i <= 3; i++) {
+		uint64_t value = i * UINT64_C(0x1111111111111111);
+		uint32_t small = (uint32_t)i << 8;
+
+		__asm__ volatile("ptwriteq %0" : : "r"(value));
+		sum += value;
+		__asm__ volatile("ptwritel (%0)" : : "r"(&small), "m"(small));
+	}
+	printf("%llx\n", (unsigned long long)sum);
+	return 0;
+}
