@@ -64,7 +64,7 @@ make_program() {
 	local name=$1
 	shift
 	"$@" -o "$dir/$name" "$dir/p.c" 2>"$dir/$name.log" &&
-		"$auxcap" -q -e soft_pt//u -o "$dir/$name.data" -- "$dir/$name" \
+		"$auxcap" -q -e soft_pt/psb_period=0/u -o "$dir/$name.data" -- "$dir/$name" \
 			>"$dir/$name.out" 2>>"$dir/$name.log"
 	that "$name is compiled and recorded" "$dir/$name.log" [ -s "$dir/$name.data" ]
 }
@@ -254,7 +254,7 @@ that "the list says so" "$dir/gap.list" grep -q '^gaps 1$' "$dir/gap.list"
 is "$(awk '/^range/ { n += $5 * $6 } END { print n }' "$dir/gap.list")" \
 	"$("$auxdecode" count "$dir/gap.data" 2>/dev/null | awk '/^total/ { print $3 }')" \
 	"and has all that is left"
-profile autofdo gap
+profile autofdo gap --module "$dir/pie"
 that "so does AutoFDO's text" "$dir/gap.autofdo" grep -q '^# gaps 1:' "$dir/gap.autofdo"
 llvm-profdata merge --sample "$dir/gap.autofdo" -o "$dir/x" 2>"$dir/log"
 is $? 0 "which is read all the same"
