@@ -70,6 +70,17 @@ bool elfimage_segment(const struct elfimage *im, size_t *i,
 /* The one around an address. */
 bool elfimage_area(const struct elfimage *im, uint64_t addr,
 		   struct elfimage_area *area);
+/* What a debugger asks of a program's file: the addresses of its dynamic section and of
+ * its program headers, and where it starts. 0: it has none. */
+struct elfimage_start {
+	uint64_t dynamic, headers, entry;
+	uint32_t n_headers, header_size;
+};
+void elfimage_start(const struct elfimage *im, struct elfimage_start *start);
+/* The bytes of the file at an address that the program cannot write to; how many
+ * follow in *left. NULL: none. */
+const uint8_t *elfimage_constant(const struct elfimage *im, uint64_t addr,
+				 uint64_t *left);
 /* The virtual address of an offset; false when no segment holds it. */
 bool elfimage_addr(const struct elfimage *im, uint64_t offset, uint64_t *addr);
 /* The value of a symbol of the file by its name. */

@@ -207,3 +207,39 @@ bool elfimage_get_reloc(const struct elf_section *s, uint64_t i, Elf64_Rela *r)
 {
 	return s->table && i <= INT32_MAX && gelf_getrela(s->table, (int)i, r);
 }
+
+/* ---- what a debugger asks ---- */
+
+void elfimage_start(const struct elfimage *im, struct elfimage_start *start)
+{
+	GElf_Ehdr eh;
+
+	*start = (struct elfimage_start){ .dynamic = 0 };
+	for (size_t i = 0; i < im->n_segments; i++)
+		if (im->segments[i].p_type == PT_DYNAMIC)
+			start->dynamic = im->segments[i].p_vaddr;
+	if (!im->libelf || !gelf_getehdr(im->libelf, &eh))
+		return;
+	start->entry = eh.e_entry;
+	start->n_headers = eh.e_phnum;
+	start->header_size = eh.e_phentsize;
+	if (!elfimage_addr(im, eh.e_phoff, &start->headers))
+		start->headers = 0;
+}
+
+const uint8_t *elfimage_constant(const struct elfimage *im, uint64_t addr,
+				 uint64_t *left)
+{
+	for (size_t i = 0; i < im->n_segments; i++) {
+		const Elf64_Phdr *p = &im->segments[i];
+
+		if (p->p_type != PT_LOAD || p->p_flags & PF_W ||
+		    addr < p->p_vaddr || addr - p->p_vaddr >= p->p_filesz ||
+		    p->p_offset > im->len ||
+		    p->p_filesz > im->len - p->p_offset)
+			continue;
+		*left = p->p_filesz - (addr - p->p_vaddr);
+		return im->data + p->p_offset + (addr - p->p_vaddr);
+	}
+	return NULL;
+}

@@ -416,6 +416,44 @@ static int find_stream_end(struct session *s, const struct stream *st,
 	return rc;
 }
 
+/* The first time that a stream tells, if that is before *begin. */
+static int find_stream_begin(struct session *s, const struct stream *st,
+			     uint64_t *begin)
+{
+	const struct queue *q = st->q;
+	uint64_t ns = UINT64_MAX;
+	struct dated d = { .ns = 0 };
+	struct search se;
+	int rc = open_search(&se, s, st);
+
+	if (rc == 0 && s->timed && s->chunks.trace_type == AUX_TRACE_INTEL_PT &&
+	    find_dated(&se, 0, &d) > 0)
+		ns = d.ns;
+	for (size_t k = 0; k < q->n_marks; k++)
+		if (q->marks[k].time && q->marks[k].time < ns)
+			ns = q->marks[k].time;
+	if (ns < *begin)
+		*begin = ns;
+	close_search(&se);
+	return rc;
+}
+
+int session_times(struct session *s, uint64_t *from, uint64_t *to)
+{
+	uint64_t begin = UINT64_MAX, end = 0;
+
+	*from = *to = 0;
+	for (size_t i = 0; i < s->n_streams; i++)
+		if (find_stream_begin(s, &s->streams[i], &begin) < 0 ||
+		    find_stream_end(s, &s->streams[i], &end) < 0)
+			return -AUX_E_NOMEM;
+	if (begin > end)
+		return 0;
+	*from = begin;
+	*to = end;
+	return 0;
+}
+
 int session_find_last(struct session *s, struct aux_diag *diag)
 {
 	struct session_config *c = &s->config;

@@ -358,6 +358,12 @@ void session_select_tid(struct session *s, int64_t tid)
 	s->config.tid = tid;
 }
 
+void session_select_time(struct session *s, uint64_t from, uint64_t to)
+{
+	s->config.time_from = from;
+	s->config.time_to = to;
+}
+
 const struct stream *session_stream(const struct session *s, size_t i)
 {
 	return i < s->n_streams ? &s->streams[i] : NULL;
