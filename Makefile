@@ -178,6 +178,7 @@ $(BUILD)/obj/tests/%.o: PLACE :=
 $(BUILD)/obj/decode/report/page.o: $(wildcard decode/report/web/*)
 $(BUILD)/obj/decode/sink/flame_svg.o: $(wildcard decode/sink/web/*)
 $(BUILD)/obj/decode/coverage/annotate_print.o: $(wildcard decode/coverage/web/*)
+$(BUILD)/obj/decode/gdb/monitor.o: decode/gdb/auxkit.py
 
 # Runs inside qemu: position independent, never sanitized.
 pic = $(patsubst %.c,$(BUILD)/pic/%.o,$(1))

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * gdb: commands after `monitor`: what a recording has and a running program has not:
+ * its times, its gaps.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/embed.h"
+#include "decode/gdb/impl.h"
+
+EMBED(calls_py, "decode/gdb/auxkit.py");
+
+static void put_time(struct outbuf *o, uint64_t ns)
+{
+	outbuf_printf(o, "%" PRIu64 ".%09" PRIu64 " s", ns / 1000000000,
+		      ns % 1000000000);
+}
+
+static int put_where(struct server *s, const char *args)
+{
+	uint64_t from, to;
+	struct replay_state st;
+	int err = replay_state(s->replay, &s->at, &st, s->diag);
+
+	(void)args;
+	if (err)
+		return err;
+	replay_times(s->replay, &from, &to);
+	outbuf_printf(s->out, "process %u, thread %u", replay_pid(s->replay), st.tid);
+	if (st.cpu >= 0)
+		outbuf_printf(s->out, ", cpu %d", st.cpu);
+	if (to && st.time_ns) {
+		outbuf_str(s->out, ", ");
+		put_time(s->out, st.time_ns);
+		outbuf_printf(s->out, " (%.1f %% of the trace)", to > from ?
+			      100.0 * (double)(st.time_ns - from) /
+				      (double)(to - from) : 0.0);
+	}
+	outbuf_str(s->out, "\n");
+	return 0;
+}
+
+/* After a move the debugger does not know that the program is elsewhere until it asks:
+ * its own commands to forget what it knows are said. */
+static int go(struct server *s, int found, const struct replay_place *at)
+{
+	uint32_t shown = s->chosen ? s->chosen : s->tid;
+	int err;
+
+	if (found <= 0) {
+		if (!found)
+			outbuf_str(s->out, "nothing runs there\n");
+		return found;
+	}
+	err = server_go(s, at);
+	if (err)
+		return err;
+	s->chosen = shown;	/* the debugger does not know of another */
+	err = put_where(s, "");
+	outbuf_str(s->out, "(`maintenance flush register-cache`, and gdb is there, too)\n");
+	return err;
+}
+
+/* SECONDS as they are shown, N%, begin, end. */
+static int seek(struct server *s, const char *args)
+{
+	uint64_t from, to, ns = 0;
+	struct replay_place at;
+	char *end;
+	double v;
+
+	replay_times(s->replay, &from, &to);
+	if (!strcmp(args, "begin"))
+		return go(s, replay_first(s->replay, &at, s->diag), &at);
+	if (!strcmp(args, "end"))
+		return go(s, replay_last(s->replay, &at, s->diag), &at);
+	if (!to) {
+		outbuf_str(s->out, "the trace has no times: `seek begin` and `seek end` "
+				   "are all there is\n");
+		return 0;
+	}
+	v = strtod(args, &end);
+	if (end != args && !strcmp(end, "%") && v >= 0 && v <= 100) {
+		ns = from + (uint64_t)((double)(to - from) * v / 100);
+	} else if (*args >= '0' && *args <= '9') {
+		ns = strtoull(args, &end, 10) * 1000000000;
+		for (uint64_t unit = 100000000; *end == '.' && end[1] >= '0' &&
+						end[1] <= '9' && unit; unit /= 10) {
+			ns += (uint64_t)(end[1] - '0') * unit;
+			*++end = '.';
+		}
+		end += *end == '.';
+	} else {
+		outbuf_str(s->out, "seek SECONDS (as `where` shows them), N%, begin or "
+				   "end\n");
+		return 0;
+	}
+	return go(s, replay_seek(s->replay, ns, &at, s->diag), &at);
+}
+
+static bool is_broken(void *priv)
+{
+	return link_is_broken(priv);
+}
+
+/* The other side of the next gap, or of the last one before. */
+static int seek_gap(struct server *s, const char *args)
+{
+	const struct replay_points none = { NULL, 0 };
+	struct replay_place at = s->at;
+	bool back = !strcmp(args, "back");
+	struct replay_why why;
+	int err = replay_run(s->replay, &at, &none, back, is_broken, &s->link, &why,
+			     s->diag);
+
+	if (err)
+		return err;
+	if (why.stop != REPLAY_GAP) {
+		outbuf_printf(s->out, "no gap %s here\n", back ? "before" : "after");
+		return 0;
+	}
+	outbuf_printf(s->out, "%s\n", server_gap_text(s, why.cause));
+	return go(s, 1, &at);
+}
+
+/* For gdb's Python. */
+static int put_script(struct server *s, const char *args)
+{
+	(void)args;
+	outbuf_put(s->out, calls_py, EMBED_SIZE(calls_py));
+	return 0;
+}
+
+static int help(struct server *s, const char *args)
+{
+	(void)args;
+	outbuf_str(s->out,
+		   "where           process, thread, CPU and time of what runs\n"
+		   "seek SECONDS    to what ran at a time; also N%, begin, end\n"
+		   "gap [back]      to the other side of the next gap, or of the last\n"
+		   "script          what gdb needs for backtraces, as Python:\n"
+		   "                python exec(gdb.execute(\"monitor script\", "
+		   "to_string=True))\n");
+	return 0;
+}
+
+int monitor_run(struct server *s, const char *words)
+{
+	static const struct {
+		const char *name;
+		int (*run)(struct server *s, const char *args);
+	} commands[] = {
+		{ "help", help }, { "where", put_where }, { "seek", seek },
+		{ "gap", seek_gap }, { "script", put_script },
+	};
+	size_t n = strcspn(words, " ");
+	const char *args = words + n + strspn(words + n, " ");
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (strlen(commands[i].name) == n &&
+		    !strncmp(commands[i].name, words, n))
+			return commands[i].run(s, args);
+	outbuf_str(s->out, "not known; ");
+	return help(s, args);
+}

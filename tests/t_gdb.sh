@@ -1,0 +1,143 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# A recording as the target of a debugger. Single steps of each thread, back from the end
+# and forwards again, pass just the instructions that ran; breakpoints stop as often as
+# their addresses ran; gdb goes through a recording as it does through the live program;
+# what is missing is said; a client that sends anything does no harm.
+. "$(dirname "$0")/lib.sh"
+
+data=$SCRATCH/data truth=$SCRATCH/truth out=$SCRATCH/out err=$SCRATCH/err
+remote() { python3 tests/gdb_remote.py "$@"; }
+server() { local f=$1; shift; echo "$auxdecode" gdbserver --port - "$@" "$f"; }
+
+# record EVENT COMMAND...: into $data, with its truth
+record() {
+	local event=$1
+	shift
+	"$auxcap" -e "$event" -o "$data" --truth "$truth" -- "$@" >"$out" 2>"$err"
+	ok $? "recorded by $event: ${*##*/}" "$err"
+}
+
+# steps NAME: all threads, both ways
+steps() {
+	# shellcheck disable=SC2046
+	remote walk $(server "$data") >"$SCRATCH/walk" 2>"$err"
+	ok $? "$1: back and forwards are the same" "$err"
+	"$truthcmp" "$truth" <"$SCRATCH/walk" >"$out" 2>&1
+	ok $? "$1: and what ran, each instruction of each thread" "$out"
+}
+
+# ---- without a debugger ----
+"$auxdecode" gdbserver --port x fixtures/hello_cyc.data >"$out" 2>"$err"
+is $? 2 "--port x: status 2"
+that "--port x: what a port is" "$err" grep -q 'not a port, 1 to 65535, nor -' "$err"
+"$auxdecode" gdbserver --port - - </dev/null >"$out" 2>"$err"
+is $? 2 "both on standard input: status 2"
+"$auxdecode" gdb -o "$out" fixtures/hello_cyc.data >"$out" 2>"$err"
+is $? 2 "gdb -o: status 2"
+"$auxdecode" gdbserver --port - --pid 999999 fixtures/hello_cyc.data >"$out" 2>"$err" </dev/null
+is $? 1 "a process that is not in it: status 1"
+that "a process that is not in it: it is said" "$err" grep -q 'nothing of process 999999 was traced' "$err"
+
+# ---- steps ----
+"$auxdecode" insn -F tid,ip fixtures/hello_cyc.data 2>"$err" | grep -v '^#' >"$SCRATCH/want"
+# shellcheck disable=SC2046
+remote walk $(server fixtures/hello_cyc.data) >"$SCRATCH/walk" 2>"$err"
+that "of a fixture: what insn prints" "$err" cmp -s "$SCRATCH/want" "$SCRATCH/walk"
+
+if [ "$(uname -m)" = x86_64 ]; then
+	record soft_pt/native/u "$programs/threads"
+	steps threads
+
+	# shellcheck disable=SC2046
+	for seed in 1 2 3; do
+		remote noise $seed 1500 $(server "$data") >"$out" 2>"$err"
+		ok $? "packets of anything, seed $seed: it goes on" "$err"
+	done
+
+	# more than one window, and addresses that ran once, sometimes, often
+	"$auxcap" -e soft_pt/native/u -o "$data" -- /usr/bin/python3 -S -E -c pass >"$out" 2>"$err"
+	"$auxdecode" insn -F ip "$data" 2>"$err" | grep -v '^#' | sort | uniq -c >"$SCRATCH/counts"
+	awk '$1 == 1 || $1 == 7 || $1 == 60 { if (!seen[$1]++) print $2, $1, $1 }' \
+		"$SCRATCH/counts" >"$SCRATCH/want"
+	tail -n 1 "$SCRATCH/counts" | awk '$1 < 200 { print $2, $1, $1 }' >>"$SCRATCH/want"
+	# shellcheck disable=SC2046
+	remote points "$(cut -d' ' -f1 "$SCRATCH/want" | paste -sd,)" $(server "$data") >"$out" 2>"$err"
+	ok $? "breakpoints stop nowhere else" "$err"
+	is "$(cat "$out")" "$(cat "$SCRATCH/want")" "breakpoints stop as often as they ran, both ways"
+
+	# a flow with holes: each stops, both ways
+	"$auxcap" -e soft_pt/native,psb_period=0/u --inject-overflow 2 -o "$data" -- "$programs/replayed" >"$out" 2>"$err"
+	"$auxdecode" count "$data" >"$out" 2>"$err"
+	is $? 3 "holes: status 3"
+	gaps=$(sed -n "s/^total.* gaps \([0-9]*\)$/\1/p" "$out")
+	# shellcheck disable=SC2046
+	remote gaps $(server "$data") >"$out" 2>"$err"
+	is "$(cat "$out")" "$gaps $gaps" "holes: a stop for each, back and forwards, with its cause"
+fi
+
+if have aarch64-linux-gnu-gcc-12 && [ -e "$programs/aarch64/hello_static" ]; then
+	record soft_etm//u "$programs/aarch64/hello_static"
+	steps "an Arm program"
+fi
+
+# ---- gdb ----
+if ! have gdb; then
+	skip "no gdb (tools/deps install test)"
+	finish
+fi
+run_gdb() { timeout 120 "${GDB:-gdb}" -nx -q -batch -ex 'set confirm off' -ex 'set width 0' "$@" 2>&1; }
+script='python exec(gdb.execute("monitor script", to_string=True))'
+
+if [ "$(uname -m)" = x86_64 ]; then
+	record soft_pt/native/u "$programs/replayed"
+	steps replayed
+	run_gdb -ex "source tests/gdb_steps.py" "$programs/replayed" | grep '^at ' >"$SCRATCH/live"
+	# shellcheck disable=SC2046
+	run_gdb -ex "target remote | $(server "$data" --at begin)" -ex "$script" \
+		-ex "source tests/gdb_steps.py" | tee "$out" | grep '^at ' >"$SCRATCH/replay"
+	that "gdb: 30 commands at least" "$out" test "$(wc -l <"$SCRATCH/live")" -ge 30
+	that "gdb goes through the recording as through the live program" "$out" \
+		cmp -s "$SCRATCH/live" "$SCRATCH/replay"
+
+	run_gdb -ex "target remote | $(server "$data")" -ex "$script" -ex 'break fib if 1' \
+		-ex 'info registers rsp' -ex 'stepi' -ex 'reverse-continue' -ex 'bt' \
+		-ex 'reverse-finish' -ex 'bt' -ex 'x/i $pc' -ex 'delete' -ex 'reverse-continue' \
+		-ex 'monitor where' -ex 'monitor seek 100%' -ex 'monitor gap' -ex 'monitor nonsense' >"$out"
+	that "registers are unavailable" "$out" grep -q '^rsp *<unavailable>' "$out"
+	that "the end is said" "$out" grep -q 'No more reverse-execution history' "$out"
+	that "reverse-finish lands on the call" "$out" grep -q '^=> .*call .*<fib>' "$out"
+	that "a backtrace to main" "$out" grep -q '^#[5-9] .* in main () at .*replayed.c:4' "$out"
+	that "monitor where" "$out" grep -q '^process [0-9]*, thread [0-9]*, .*% of the trace' "$out"
+	that "monitor gap" "$out" grep -q '^no gap after here' "$out"
+	that "monitor: help for what is unknown" "$out" grep -q '^not known; where' "$out"
+
+	# over TCP, and as `auxdecode gdb` does it
+	"$auxdecode" gdbserver "$data" 2>"$err" &
+	pid=$!
+	for _ in $(seq 200); do
+		port=$(sed -n "s/.*target remote :\([0-9]*\)'.*/\1/p" "$err")
+		[ -z "$port" ] || break
+		sleep 0.05
+	done
+	run_gdb -ex "target remote :$port" -ex 'p $pc' -ex detach >"$out"
+	wait $pid
+	is $? 0 "over TCP: status 0"
+	that "over TCP: it stands in _exit" "$out" grep -q '_exit' "$out"
+	printf '%s\n' 'bt 1' 'detach' 'quit' | GDB=gdb timeout 60 "$auxdecode" gdb "$data" >"$out" 2>&1
+	is $? 0 "auxdecode gdb: status 0"
+	that "auxdecode gdb: with backtraces" "$out" grep -q 'More stack frames follow' "$out"
+	GDB=/bin/false "$auxdecode" gdb "$data" >"$out" 2>&1
+	is $? 1 "a gdb that fails: status 1"
+fi
+
+if have gdb-multiarch && [ -e "$programs/aarch64/hello_static" ] && have aarch64-linux-gnu-gcc-12; then
+	"$auxcap" -e soft_etm//u -o "$data" -- "$programs/aarch64/hello_static" >"$out" 2>"$err"
+	GDB=gdb-multiarch run_gdb -ex "target remote | $(server "$data")" -ex "$script" \
+		-ex 'show architecture' -ex 'reverse-stepi' -ex 'x/i $pc' -ex 'break main' \
+		-ex 'reverse-continue' -ex 'bt' >"$out"
+	that "an Arm program: its architecture" "$out" grep -q 'aarch64' "$out"
+	that "an Arm program: back to main" "$out" grep -Eq '^#0 .*main' "$out"
+fi
+finish
