@@ -187,6 +187,32 @@ elif wanted ptwrite; then
 	done
 fi
 
+### a thread that is not resumed, which is a bug of ours, is let go of and runs on
+
+# stalled WHAT PROGRAM...: the program does what it does alone
+stalled() {
+	local text=$1 want ends
+	want=$("${@:2}" 2>/dev/null </dev/null; echo "$?")
+	rm -f "$data" "$truth"
+	env "$1" LD_PRELOAD="$shim" timeout -k 5 100 "$auxcap" -e soft_pt//u -o "$data" --truth "$truth" \
+		-- "${@:2}" >"$SCRATCH/out" 2>"$log" </dev/null
+	is "$?" 3 "$text: status 3" || sed 's/^/#   /' "$log"
+	is "$(cat "$SCRATCH/out"
+		sed -n 's/.* exited with status \([0-9]*\)$/\1/p' "$log" | grep . || echo 0)" "$want" \
+		"$text: the program ends as it does alone"
+	that "$text: it is told" "$log" grep -q 'lost: .* (let go of, as one stood still' "$log"
+	"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" | "$truthcmp" --expect-gaps "$truth" >"$SCRATCH/cmp"
+	ends=("${PIPESTATUS[@]}")
+	is "${ends[*]}" "3 0" "$text: what ran until then is there" || cat "$SCRATCH/cmp"
+	that "$text: a gap, and its cause" "$SCRATCH/err" grep -q 'let go of before the end' "$SCRATCH/err"
+}
+if [ -z "$shim" ]; then
+	skip "the sanitizers want to be loaded first" "a thread that is not resumed"
+elif wanted stalled; then
+	stalled LOSE_CONT=400 "$programs/pingpong" 1000
+	stalled LOSE_STEP=20 sh -c 'ls / | wc -l; exit 3'
+fi
+
 ### it is the first choice; where it cannot be, emulate, else step, which is told
 
 

@@ -138,6 +138,7 @@ struct soft_stats {
 	uint64_t n_endless;	/* infinite loops of direct jumps, left by a signal:
 				 * no packet says how often they ran */
 	uint64_t n_injected;	/* overflows requested by inject_overflow */
+	uint64_t n_abandoned;	/* threads that run on unobserved, after an OVF */
 	uint64_t n_killed;	/* threads killed while running: how much of the last
 				 * block ran is unknown, so none of it is traced */
 	uint64_t n_not_traced;	/* processes that could not be followed */
@@ -217,6 +218,8 @@ int soft_leave(struct soft_thread *t, enum soft_leave_kind kind, uint64_t ip);
 /* The thread returns to user code at ip after kernel_ns in the kernel, which
  * its clock advances by. The first call starts it. */
 int soft_enter(struct soft_thread *t, uint64_t ip, uint64_t kernel_ns);
+/* The thread, which is in the kernel, goes on at ip unobserved: a gap, and a loss. */
+int soft_abandon(struct soft_thread *t, uint64_t ip);
 /* The PTWRITE at ip, which has run, wrote value of size 4 or 8. */
 int soft_ptwrite(struct soft_thread *t, uint64_t ip, uint64_t value, int size);
 

@@ -297,6 +297,7 @@ static void add_counts(const struct soft_stats *stats, struct ledger *l)
 		{ AUX_LEDGER_ENDLESS, stats->n_endless },
 		{ AUX_LEDGER_UNEXPLAINED, stats->n_unexplained },
 		{ AUX_LEDGER_INJECTED, stats->n_injected },
+		{ AUX_LEDGER_ABANDONED, stats->n_abandoned },
 	};
 	size_t i;
 

@@ -1057,6 +1057,7 @@ static int on_stop_event(struct step *st, struct step_thread *t, int sig)
 		return interrupted(t);
 	if (sig != SIGTRAP) {
 		ptrace(PTRACE_LISTEN, t->tid, NULL, NULL);
+		t->listens = true;
 		return 0;
 	}
 	if (t->fresh) {
@@ -1086,6 +1087,7 @@ int step_stop(struct step *st, pid_t tid, int status)
 	t = step_thread_find(st, tid);
 	if (!t)
 		return on_unknown(st, tid);
+	t->listens = false;
 	if (!t->proc)
 		return 0;
 	if (!st->started) {
@@ -1140,6 +1142,7 @@ static void tick(struct step *st)
 	if (now - st->ticked_ns < TICK_NS)
 		return;
 	st->ticked_ns = now;
+	step_watch(st);
 	for (t = st->threads; t; t = t->next)
 		if (t->proc && t->soft)
 			step_flush_thread(t);
@@ -1182,6 +1185,8 @@ static bool goes_on(struct step *st)
 {
 	if (st->p->target)
 		return step_goes_on(st);
+	if (st->gave_up && !(st->p->stop && *st->p->stop) && !st->error)
+		return step_detach(st);
 	return !(st->p->stop && *st->p->stop) && !st->error ? true :
 							      kill_all(st);
 }
@@ -1220,40 +1225,30 @@ static int loop(struct step *st)
 	return st->error;
 }
 
-/* The end of a process's first thread is reported after that of the last one. */
-static bool is_zombie(pid_t tid)
-{
-	char path[64], text[512], *p;
-	ssize_t n = -1;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, text, sizeof(text) - 1);
-		close(fd);
-	}
-	text[n > 0 ? n : 0] = '\0';
-	p = strrchr(text, ')');
-	return p && p[1] == ' ' && p[2] == 'Z';
-}
-
 /*
  * The clock interrupts this, too: a first thread that another one killed in mid-run
- * is then found to be gone, while that one waits for its own last stop to be seen.
+ * is then found to be gone, while that one waits for its own last stop to be seen; the
+ * end of a process's first thread is reported after that of the last one.
  */
 bool step_wait(const struct step_thread *t, int *status)
 {
 	struct step *st = t->proc->step;
+	uint64_t since = 0;
 	pid_t got;
 
 	do {
 		got = waitpid(t->tid, status, __WALL);
-		if (got < 0 && errno == EINTR && is_zombie(t->tid)) {
+		if (got >= 0 || errno != EINTR)
+			break;
+		if (step_state(t->tid) == 'Z') {
 			*status = 0;
 			return false;
 		}
-	} while (got < 0 && errno == EINTR);
+		if (step_stalled(t->tid, &since)) {
+			*status = PTRACE_EVENT_STOP << 16 | SIGTRAP << 8 | 0x7f;
+			return true;
+		}
+	} while (true);
 	if (got == t->tid && !WIFSTOPPED(*status)) {
 		st->ended = got;
 		st->end_status = *status;
@@ -1342,6 +1337,8 @@ static int run(struct step *st, int *failed)
 	stop_clock();
 	if (st->p->target)
 		st->status = step_end_beside(st);
+	else if (st->gave_up)
+		step_await_program(st);
 	fini(st);
 	if (st->native)
 		step_native_notes(st);

@@ -124,6 +124,8 @@ struct step_thread {
 	bool running;		/* resumed, no stop seen since */
 	bool fresh;		/* attached, and its first stop is to come */
 	bool exiting;		/* its PTRACE_EVENT_EXIT was seen */
+	bool listens;		/* stays in the stop of its process */
+	uint64_t stalled_ns;	/* it stands still since; 0: it does not */
 	bool trap_blocked;	/* SIGTRAP, by the program; by us it is not */
 	bool popped;		/* insn before was a POPF */
 	bool paused;		/* by forget_trap_flag(): stops at once */
@@ -184,7 +186,8 @@ struct step {
 	int error;
 	uint32_t n_writing;	/* threads: no cached instruction is trusted */
 	struct step_reader *reader;	/* of full rings, beside; NULL: none */
-	uint64_t shown_ns, ticked_ns;
+	uint64_t shown_ns, ticked_ns, looked_ns;
+	pid_t gave_up;		/* as this thread stood still: all are let go of; 0: no */
 	uint64_t began_ns, began_tsc;	/* the same moment by two clocks */
 	uint64_t counts[STEP_N_COUNTS];
 	/* the first and last SIGKILL, or interrupt to let go; 0: none */
@@ -256,6 +259,21 @@ bool step_int3_queued(pid_t tid);
 bool step_beside(struct step *st, pid_t tid, int status);
 /* Ends that program; its status. */
 int step_end_beside(struct step *st);
+
+/* Has all stop, to be let go; again and again until none is left (false), or the
+ * wait is over. */
+bool step_detach(struct step *st);
+
+/* step_watch.c. The letter of its state; 0: there is no such thread. */
+char step_state(pid_t tid);
+/* Called now and then: finds threads that stand still because of us. */
+void step_watch(struct step *st);
+/* The thread stands still, and did so long enough. *since: when that began, 0 at first. */
+bool step_stalled(pid_t tid, uint64_t *since);
+/* Lets go of those that stand still, with st->detaching. */
+void step_release_stalled(struct step *st);
+/* Waits for the end of a program that was let go of. */
+void step_await_program(struct step *st);
 
 /* step_proc.c. parent NULL: a first process; else a fork, with the parent's
  * code. */

@@ -414,6 +414,8 @@ int step_let_go(struct step_thread *t, int sig)
 		return st->error;
 	}
 	step_finish(t);
+	if (st->gave_up && t->soft)
+		step_note(t, soft_abandon(t->soft, t->ip));
 	t->soft = NULL;		/* it lives on: no record of its end */
 	if (t->proc->n_threads == 1)
 		step_native_remove(t, sig);
@@ -450,9 +452,7 @@ static struct step_thread *left(const struct step *st)
 	return t;
 }
 
-/* Has all stop, to be let go; again and again until none is left (false), or the
- * wait is over. */
-static bool detach(struct step *st)
+bool step_detach(struct step *st)
 {
 	uint64_t now = clock_ns();
 	struct step_thread *t;
@@ -463,6 +463,8 @@ static bool detach(struct step *st)
 		return left(st);
 	st->detaching = true;
 	st->kill_ns = now;
+	if (st->gave_up)
+		step_release_stalled(st);
 	for (t = st->threads; t; t = t->next)
 		ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
 	if (now - st->killed_ns > GATHER_NS)
@@ -484,8 +486,8 @@ bool step_goes_on(struct step *st)
 	const struct target *tg = st->p->target;
 
 	if (st->error || (st->p->stop && *st->p->stop) ||
-	    (tg->child && tg->child_reaped))
-		return detach(st);
+	    (tg->child && tg->child_reaped) || st->gave_up)
+		return step_detach(st);
 	return left(st);
 }
 

@@ -624,6 +624,7 @@ static bool group_stop(struct step_thread *t, struct user_regs_struct *r, int si
 		ptrace(PTRACE_CONT, t->tid, NULL, NULL);
 	else
 		ptrace(PTRACE_LISTEN, t->tid, NULL, NULL);
+	t->listens = sig != SIGTRAP;
 	return true;
 }
 

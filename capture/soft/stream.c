@@ -803,6 +803,17 @@ int soft_enter(struct soft_thread *t, uint64_t ip, uint64_t kernel_ns)
 	return t->s->error;
 }
 
+int soft_abandon(struct soft_thread *t, uint64_t ip)
+{
+	if (soft_enter(t, ip, 0) || ensure_on(t, ip))
+		return t->s->error;
+	t->s->stats.n_abandoned++;
+	t->s->ops->unexplained(t, ip);
+	t->clock = *soft_clock(t->st);
+	t->on = t->user = t->resync = false;
+	return keep_error(t->s, soft_stream_error(t->st));
+}
+
 /* PSB+ belongs before the PTW, at last.start; unless a PTWRITE of the same
  * block has been sent, or branches are not traced and nothing depends on the
  * place. */

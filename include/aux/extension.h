@@ -180,6 +180,7 @@ enum aux_ledger_cause {
 	AUX_LEDGER_AT_LEAST = 18,	/* times that OVERWRITTEN is a lower bound */
 	AUX_LEDGER_HALTED = 19,	/* times the recorder was stopped: no loss */
 	AUX_LEDGER_SUSPENDED = 20,	/* times the machine slept */
+	AUX_LEDGER_ABANDONED = 21,	/* threads that went on unrecorded */
 	AUX_LEDGER_N_CAUSES,
 };
 

@@ -74,6 +74,10 @@ static const struct {
 				false, true, NULL, NULL },
 	[AUX_LEDGER_SUSPENDED] = { "time", "times", "the machine slept", false,
 				   false, NULL, NULL },
+	[AUX_LEDGER_ABANDONED] = { "thread's end", "threads' ends",
+				   "let go of, as one stood still: a bug in "
+				   "auxcap, please report it", false, false, NULL,
+				   NULL },
 };
 
 void ledger_fini(struct ledger *l)

@@ -68,6 +68,10 @@ static const struct loss_text texts[AUX_LEDGER_N_CAUSES] = {
 		"the recorder itself was stopped", NULL, false },
 	[AUX_LEDGER_SUSPENDED] = { "time", "times", "the machine slept",
 		" the machine slept: trace may be missing", false },
+	[AUX_LEDGER_ABANDONED] = { "thread", "threads",
+		"let go of before the end, as one stood still",
+		" let go of before the end: one stood still, a bug in auxcap",
+		false },
 };
 
 const struct loss_text *losses_text(uint32_t cause)
