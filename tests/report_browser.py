@@ -259,8 +259,8 @@ FRAME = """(() => {
 	let best = null;
 	for (const lane of C.lanes) {
 		const d = lane.data;
-		for (let i = 0; d && i < d.n; i++) {
-			const y = lane.y + HEAD + d.depth[i] * ROW + ROW / 2 - $("scroller").scrollTop;
+		for (let i = 0; d && lane.open && i < d.n; i++) {
+			const y = frameTop(lane) + d.depth[i] * ROW + ROW / 2 - $("scroller").scrollTop;
 			const x = (d.start[i] + d.len[i] / 2 - C.a) / tick;
 			const mid = d.start[i] + d.len[i] / 2;
 
@@ -313,9 +313,11 @@ class Checks:
     def timeline(self, p):
         self.ok(p.js(COLOURS % "lanes") > 20, "lanes are drawn")
         self.ok(p.js(COLOURS % "mini") > 2, "the overview is drawn")
+        p.js("$('scroller').scrollTop = 0")
+        p.settle()
         before = p.js("[C.a, C.b]")
         x, y = p.js('(() => { const r = $("lanes").getBoundingClientRect();'
-                    'return [r.x + r.width / 4, r.y + 60]; })()')
+                    'return [r.x + r.width / 4, r.y + frameTop(C.lanes[0]) + 9]; })()')
         at = "C.a + (C.b - C.a) / 4"
         was = p.js(at)
         p.wheel(x, y, -240)
@@ -358,6 +360,12 @@ class Checks:
         p.key("Enter", "\r")
         self.ok(wanted in (p.js("nameOf(C.chosen.lane.data.func[C.chosen.node])") or "").lower(),
                 "the next hit is one")
+        lens = []
+        for _ in range(3):
+            p.js("goHit(1)")
+            lens.append(p.js("C.chosen.lane.data.len[C.chosen.node]"))
+        self.ok(p.js("C.hits[0].len") >= lens[0] and lens == sorted(lens, reverse=True) or
+                p.js("C.hits.length") < 6, "hits come the slowest first", lens)
         p.key("Escape")
         self.ok(p.js("C.match === null && $('search').value === ''"), "Escape ends the search")
 
@@ -391,6 +399,102 @@ class Checks:
         self.ok(p.js("M.tree.depth[F.chosen]") == 2, "an arrow goes to the caller")
         p.key("Escape")
         self.ok(p.js("F.root") == 0, "Escape shows all")
+
+    def lanes(self, p):
+        p.click_on("#tab-chart")
+        p.key("0")
+        self.ok(p.js("$('states').textContent.startsWith('runs')"), "states have a legend")
+        p.js("openAll(false)")
+        p.settle()
+        self.ok(p.js(COLOURS % "lanes") > 12, "closed lanes show what they did")
+        self.ok(p.js("C.lanes.every((l) => l.away.every((s, i) => !i || s[0] >= l.away[i - 1][1]))"),
+                "a thread leaves the CPU once at a time")
+        if p.js("C.cpus.rows.length"):
+            self.ok(p.js("C.cpus.rows.every((c) => c.runs.every((r, i) => !i || r.from >= c.runs[i - 1].to))"),
+                    "a CPU has one thread at a time")
+            at = p.js("""(() => { const r = $("lanes").getBoundingClientRect(), tick = (C.b - C.a) / C.w;
+                const run = C.cpus.rows[0].runs.reduce((m, x) => x.to - x.from > m.to - m.from ? x : m);
+                return { x: r.x + ((run.from + run.to) / 2 - C.a) / tick, y: r.y + HEAD + CPU_ROW / 2,
+                         name: laneName(run.lane) }; })()""")
+            p.js("$('scroller').scrollTop = 0")
+            p.click(at["x"], at["y"])
+            self.ok(p.js('$("detail").querySelector("h2").textContent') == at["name"] and
+                    "On" in p.js('$("detail").textContent'), "a click on a CPU shows who ran there", at)
+        p.js("openAll(true); choose(null)")
+
+    def range(self, p):
+        r = p.js("""(async () => {
+            const all = totalOf(await rangeStats(0, M.span)), cut = M.span * 0.37;
+            const one = totalOf(await rangeStats(0, cut)), two = totalOf(await rangeStats(cut, M.span));
+            return { all, one, two, want: M.total,
+                     lanes: C.lanes.reduce((n, l) => n + l.insns, 0) }; })()""")
+        a, one, two = r["all"], r["one"], r["two"]
+        self.ok(a["calls"] == r["want"]["calls"], "a range of all time has all calls", [a, r["want"]])
+        self.ok(abs(a["insns"] - r["lanes"]) <= 1e-6 * r["lanes"], "and all instructions", [a, r["lanes"]])
+        self.ok(all(abs(one[k] + two[k] - a[k]) <= 1e-6 * a[k] + 1 for k in ("calls", "insns", "ns")),
+                "two parts of it add up", [one, two, a])
+        x, y, w = p.js('(() => { const r = $("lanes").getBoundingClientRect();'
+                       'return [r.x, r.y + 90, r.width]; })()')
+        p.mouse("mousePressed", x + w * 0.3, y, button="left", buttons=1, clickCount=1, modifiers=8)
+        p.mouse("mouseMoved", x + w * 0.6, y, button="left", buttons=1, modifiers=8)
+        p.mouse("mouseReleased", x + w * 0.6, y, button="left", modifiers=8)
+        self.ok(p.wait("C.range && C.range.sum && $('detail').textContent.includes('Calls begun')"),
+                "dragging with Shift chooses a range, with its sums")
+        want = p.js("[C.a + (C.b - C.a) * 0.3, C.a + (C.b - C.a) * 0.6, C.range.a, C.range.b]")
+        self.ok(abs(want[0] - want[2]) + abs(want[1] - want[3]) < 0.02 * p.js("M.span"), "the one that was meant", want)
+        p.js("setSource('range'); selectTab('flame')")
+        p.settle()
+        self.ok(p.js("F.tree === C.range.sum.tree && Math.abs(F.tree.total[1][0] - totalOf(C.range.sum).insns) < 1"),
+                "the flame graph is that of the range")
+        self.ok(p.wait("location.hash.includes('range=') && location.hash.includes('tab=flame')"),
+                "the address says so")
+        hash_ = p.js("location.hash")
+        p.js("setSource('all'); selectRange(0, 0); selectTab('table')")
+        p.wait("!location.hash.includes('range=')")
+        p.js(f"location.hash = {json.dumps(hash_)}")
+        self.ok(p.wait("C.range && C.range.sum && activeTab() === 'flame' && F.tree === C.range.sum.tree"),
+                "and leads back there")
+        p.js("setSource('all'); selectTab('chart'); selectRange(0, 0)")
+
+    def views(self, p):
+        p.js("selectTab('flame')")
+        off = p.js("M.tree.total[0][0] > M.tree.total[ON_CPU][0]")
+        self.ok(p.js("F.metric === ON_CPU") == off, "the flame graph is of the time on the CPU, where it is known")
+        p.js("setMode('up')")
+        p.settle()
+        self.ok(p.js("M.tree.total.every((t, k) => Math.abs(t[0] - M.tree.own[k][0] - F.tree.total[k][0]) <="
+                     " M.tree.own[k].reduce((n, v, i) => n + (M.tree.func[i] === ROOT_NODE && i ? v : 0), 0))"),
+                "inverted, it has the same sum", p.js("[M.tree.total.map((t) => t[0]), F.tree.total.map((t) => t[0])]"))
+        self.ok(p.js(COLOURS % "flame") > 10, "and is drawn")
+        f = p.js("topFunctions(M.tree)[0][0]")
+        p.js(f"setMode('sandwich', {f})")
+        p.settle()
+        self.ok(p.js(f"""(() => {{ const t = M.tree, inside = new Uint8Array(t.n); let sum = 0, up = 0;
+            for (let i = 1; i < t.n; i++) {{
+                inside[i] = inside[t.parent[i]] || t.func[i] === {f};
+                if (inside[i] && !inside[t.parent[i]]) sum += t.total[1][i]; }}
+            for (let i = 1; i < F.tree.n; i++)
+                if (F.tree.up[i] && !F.tree.parent[i]) up += F.tree.total[1][i];
+            return F.tree.func[0] === {f} && sum === F.tree.total[1][0] && Math.abs(up - sum) <= 1; }})()"""),
+                "a sandwich has all of the function, and all of its callers")
+        self.ok(p.js('$("flamedetail").querySelector("h2").textContent') == p.js(f"nameOf({f})"), "with what it is")
+        p.js("setMode('down')")
+
+    def heat(self, p):
+        p.click_on("#tab-heat")
+        self.ok(p.wait("H.values"), "the heat map is added up")
+        p.settle()
+        self.ok(p.js("Math.abs(H.values.reduce((n, v) => n + v, 0) / C.lanes.reduce((n, l) => n + (l.data ? l.insns : 0), 0)"
+                     " - 1) < 1e-3"), "it has all instructions",
+                p.js("[H.values.reduce((n, v) => n + v, 0), M.total.insns]"))
+        self.ok(p.js(COLOURS % "heat") > 4, "it is drawn")
+        r = p.js('(() => { const r = $("heat").getBoundingClientRect(); return [r.x, r.y, r.width, r.height]; })()')
+        p.click(r[0] + r[2] * 0.25, r[1] + r[3] * 0.5)
+        self.ok(p.wait("activeTab() === 'chart' && C.range && C.range.sum &&"
+                       " Math.abs(C.range.b - C.range.a - H.cell) < 1"), "a click shows that time",
+                p.js("[C.range?.a, C.range?.b, H.cell, activeTab()]"))
+        p.js("selectRange(0, 0)")
+        p.key("0")
 
     def gaps(self, p):
         p.click_on("#tab-gaps")
@@ -435,7 +539,15 @@ def drive(p):
         p.key(key)
     p.click(300, 330)
     p.key("Escape")
-    for key in "341":
+    for key in "345":
+        p.key(key)
+    p.key("4")
+    p.wait("H.values")
+    p.key("1")
+    p.key("r")
+    p.wait("C.range && C.range.sum")
+    p.js("setSource('range'); setMode('up'); setMode('down'); setSource('all')")
+    for key in "1":
         p.key(key)
     for i in range(8):
         p.wheel(700, 420, 300)
@@ -462,6 +574,10 @@ def check(path, wanted, limit):
         c.search(p, wanted)
         c.table(p)
         c.flame(p)
+        c.views(p)
+        c.lanes(p)
+        c.range(p)
+        c.heat(p)
         c.gaps(p)
         c.looks(p)
         c.old_browser(p)

@@ -95,7 +95,7 @@ def commands(path, which, function):
     for kind, raw in blocks(path):
         if kind == "json":
             for name, (before, after) in json.loads(raw)["commands"].items():
-                print(before + (function if name == "latency" else which) + after)
+                print(before + (function if name in ("latency", "annotate") else which) + after)
 
 
 def main(path, *wanted):

@@ -112,6 +112,7 @@ struct report_lane {
 	struct report_spans away, runs; /* off the CPU; on which CPU it was */
 	struct calltree_thread tree;
 	struct call_count count;
+	uint64_t ran_cycles;	/* while it was traced */
 	uint64_t n_calls;
 	bool timed, off_ended;
 };

@@ -329,7 +329,7 @@ static void put_lane(const struct report_writer *w, const struct report_lane *l)
 		      (unsigned long long)l->n_calls,
 		      (unsigned long long)l->count.insns,
 		      (unsigned long long)l->count.ns,
-		      (unsigned long long)l->count.cycles, l->n);
+		      (unsigned long long)l->ran_cycles, l->n);
 	for (uint32_t i = 0; i < l->spans.n; i++) {
 		outbuf_str(o, i ? "," : "");
 		put_span(w, &l->spans.v[i]);
@@ -381,6 +381,8 @@ static void put_commands(struct report_writer *w)
 	put_command(w, "insn", "insn --tid --time \1 FILE", " --tid --time \1");
 	outbuf_str(w->json, ",");
 	put_command(w, "latency", "latency \1 FILE", " \1");
+	outbuf_str(w->json, ",");
+	put_command(w, "annotate", "annotate \1 FILE", " \1");
 	outbuf_str(w->json, "},\n");
 }
 

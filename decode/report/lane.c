@@ -161,12 +161,15 @@ static void end_spans(struct report_lane *l)
 		end_span(l, &l->off);
 }
 
-/* What is no self time (callstack.h) belongs to the frame on top, too. */
+/* What is no self time (callstack.h) belongs to the frame on top, too; cycles that pass
+ * while nothing is traced are no frame's. */
 static void add_away(struct report_lane *l, const struct call_thread *t)
 {
 	struct call_count n = call_minus(t->now, l->count);
 	uint32_t top = l->n_open < REPORT_DEPTH ? l->n_open : REPORT_DEPTH;
 
+	if (!l->tree.away)
+		l->ran_cycles += n.cycles;
 	if (top && l->open[top - 1] != REPORT_NONE)
 		l->nodes[l->open[top - 1]].away_ns += n.ns - call_self_ns(&n);
 }
@@ -390,7 +393,7 @@ static int begin_node(struct report *r, struct report_lane *l,
 	n = &l->nodes[l->n];
 	*n = (struct report_node){
 		.start = l->at, .end = l->at,
-		.insns = t->now.insns, .cycles = t->now.cycles,
+		.insns = t->now.insns, .cycles = l->ran_cycles,
 		.from = f->from, .func = f->func->id,
 		.count = !again, .depth = (uint16_t)depth,
 		.kind = f->kind, .how = CALL_END_TRACE,
@@ -450,7 +453,7 @@ static int end_node(struct report *r, struct report_lane *l,
 		return 0;
 	n = &l->nodes[at];
 	n->insns = t->now.insns - n->insns;
-	n->cycles = t->now.cycles - n->cycles;
+	n->cycles = l->ran_cycles - n->cycles;
 	n->how = how;
 	n->flags = (uint8_t)((n->flags & ~REPORT_OPEN) | flags);
 	p.node = at;

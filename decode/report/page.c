@@ -27,6 +27,8 @@ EMBED(data_js, "decode/report/web/data.js");
 EMBED(view_js, "decode/report/web/view.js");
 EMBED(chart_js, "decode/report/web/chart.js");
 EMBED(draw_js, "decode/report/web/draw.js");
+EMBED(lanes_js, "decode/report/web/lanes.js");
+EMBED(range_js, "decode/report/web/range.js");
 EMBED(detail_js, "decode/report/web/detail.js");
 EMBED(flame_js, "decode/report/web/flame.js");
 EMBED(table_js, "decode/report/web/table.js");
@@ -40,6 +42,7 @@ struct part {
 static const struct part scripts[] = {
 	{ data_js, data_js_end },     { view_js, view_js_end },
 	{ chart_js, chart_js_end },   { draw_js, draw_js_end },
+	{ lanes_js, lanes_js_end },   { range_js, range_js_end },
 	{ detail_js, detail_js_end }, { flame_js, flame_js_end },
 	{ table_js, table_js_end },   { main_js, main_js_end },
 };

@@ -6,19 +6,28 @@
  */
 const ROW = 18, HEAD = 24, LANE_GAP = 8;
 const C = { a: 0, b: 1, w: 0, h: 0, lanes: [], chosen: null, hover: null,
-	    match: null, total: 0, min: 1 };
+	    match: null, total: 0, min: 1, cpus: null, range: null, dragged: null,
+	    hits: null, hit: -1 };
 const redraw = painter(() => drawAll());
 
 const rowsOf = (lane) => lane.open ? Math.max(lane.data ? lane.data.rows : 0, 1) : 0;
 
-/* Places of the lanes, and their heads as buttons. */
+const frameTop = (lane) => lane.y + HEAD + STRIP;
+
+/* Places of the CPUs and lanes, and their heads as buttons. */
 function layout() {
 	const box = $("spacer");
 	let y = 0;
 
+	if (C.cpus.rows.length) {
+		C.cpus.h = HEAD + (C.cpus.open ? C.cpus.rows.length * CPU_ROW + LANE_GAP : 0);
+		C.cpus.head.style.top = "0px";
+		C.cpus.head.setAttribute("aria-expanded", String(C.cpus.open));
+		y = C.cpus.h;
+	}
 	for (const lane of C.lanes) {
 		lane.y = y;
-		lane.h = HEAD + rowsOf(lane) * ROW + (lane.open ? LANE_GAP : 0);
+		lane.h = HEAD + STRIP + (lane.open ? rowsOf(lane) * ROW + LANE_GAP : ACTIVITY);
 		y += lane.h;
 		if (!lane.head) {
 			lane.head = makeHead(lane);
@@ -28,6 +37,10 @@ function layout() {
 		lane.head.setAttribute("aria-expanded", String(lane.open));
 	}
 	C.total = y;
+	const all = C.lanes.every((l) => l.open);
+
+	$("openall").textContent = all ? "Close all" : "Open all";
+	$("openall").setAttribute("aria-pressed", String(all));
 	box.style.height = `${y}px`;
 }
 
@@ -51,10 +64,19 @@ function setUpLanes() {
 	C.lanes = M.lanes.map((l, id) => ({ ...l, id, open: true, data: null }))
 		.filter((l) => l.nodes || l.spans.length);
 	C.lanes.sort((a, b) => b.insns - a.insns);
-	C.lanes.forEach((l, i) => { l.open = i < 40; });
+	C.lanes.forEach((l, i) => { l.open = C.lanes.length < 4 || i === 0; });
+	setUpStates();
+	$("openall").onclick = () => openAll(!C.lanes.every((l) => l.open));
 	C.min = Math.max(M.ticks / 4, 1);
 	showAll();
 	layout();
+}
+
+function openAll(open) {
+	for (const l of C.lanes)
+		l.open = open;
+	layout();
+	redraw();
 }
 
 const laneById = (id) => C.lanes.find((l) => l.id === id);
@@ -69,6 +91,7 @@ function setView(a, b) {
 	C.a = a;
 	C.b = a + w;
 	redraw();
+	saveState();
 }
 
 function showAll() {
@@ -109,7 +132,7 @@ function moveTo(a, b) {
 }
 
 function scrollTo(lane, depth) {
-	const box = $("scroller"), y = lane.y + HEAD + depth * ROW;
+	const box = $("scroller"), y = frameTop(lane) + depth * ROW;
 
 	if (y < box.scrollTop + HEAD || y > box.scrollTop + C.h - 3 * ROW)
 		box.scrollTop = Math.max(0, y - C.h / 3);
@@ -142,8 +165,12 @@ function revealSpan(lane, span) {
 
 function choose(what) {
 	C.chosen = what;
-	showDetail(what);
+	if (!what && C.range)
+		showRange(C.range);
+	else
+		showDetail(what);
 	redraw();
+	saveState();
 }
 
 /* ---- what is where ---- */
@@ -180,15 +207,24 @@ function hit(x, y) {
 	const top = y + $("scroller").scrollTop, lane = laneAt(top);
 	const tick = (C.b - C.a) / C.w, at = C.a + x * tick;
 
-	if (!lane || !lane.open)
+	if (top < C.cpus.h)
+		return hitCpu(top, at, tick);
+	if (!lane || top < lane.y + HEAD)
 		return null;
-	const depth = Math.floor((top - lane.y - HEAD) / ROW);
-
-	if (depth < 0)
-		return null;
-	for (const span of lane.spans)
-		if (span[4] && at >= span[0] - 3 * tick && at <= span[1] + 3 * tick)
+	for (const span of lane.gaps)
+		if (at >= span[0] - 3 * tick && at <= span[1] + 3 * tick)
 			return { lane, span };
+	if (top < frameTop(lane)) {
+		const span = stateAt(lane, at, tick);
+
+		return span ? { lane, span } : null;
+	}
+	if (!lane.open) {
+		const node = lane.data ? frameAt(lane.data, at) : -1;
+
+		return node >= 0 ? { lane, node } : null;
+	}
+	const depth = Math.floor((top - frameTop(lane)) / ROW);
 	const d = lane.data;
 
 	if (d && depth < d.rows) {
@@ -208,10 +244,9 @@ function hit(x, y) {
 		if (best >= 0)
 			return { lane, node: level.node[best] };
 	}
-	for (const span of lane.spans)
-		if (!span[4] && at >= span[0] && at <= span[1])
-			return { lane, span };
-	return null;
+	const span = stateAt(lane, at, 0);
+
+	return span ? { lane, span } : null;
 }
 
 /* ---- moving along ---- */
@@ -260,9 +295,45 @@ function goNode(found, what) {
 		say(`No ${what}`);
 }
 
+/* Those of all hits that took longest, the slowest first. */
+const MOST_HITS = 1000;
+
+function slowestHits() {
+	const all = [];
+	let least = 0;
+
+	for (const lane of C.lanes) {
+		const d = lane.data;
+
+		for (let i = 0; d && i < d.n; i++) {
+			if (!C.match[d.func[i]] || d.len[i] < least || d.what[i] >> 6 & MERGED)
+				continue;
+			all.push({ lane, node: i, len: d.len[i] });
+			if (all.length < 4 * MOST_HITS)
+				continue;
+			all.sort((x, y) => y.len - x.len);
+			all.length = MOST_HITS;
+			least = all[MOST_HITS - 1].len;
+		}
+	}
+	return all.sort((x, y) => y.len - x.len).slice(0, MOST_HITS);
+}
+
 function goHit(step) {
-	if (C.match)
+	if (!C.match)
+		return;
+	C.hits = C.hits || slowestHits();
+	if (!C.hits.length) {
 		goNode(findNode(step, (d, i) => C.match[d.func[i]]), "other hit");
+		return;
+	}
+	C.hit = C.hit < 0 && step < 0 ? C.hits.length - 1 :
+		(C.hit + step + C.hits.length) % C.hits.length;
+	const h = C.hits[C.hit];
+
+	reveal(h.lane, h.node);
+	$("hits").textContent = `${count(C.hit + 1)} of ${count(C.hits.length)}${
+		C.hits.length === MOST_HITS ? " slowest" : ""}: ${length(h.len)}`;
 }
 
 function goSame(step) {
@@ -319,6 +390,10 @@ function onDown(e) {
 
 	pointers.set(e.pointerId, p);
 	moving++;
+	if (e.shiftKey) {
+		beginRange(e, p.x);
+		return;
+	}
 	drag = { ...p, a: C.a, b: C.b, top: $("scroller").scrollTop, far: false,
 		 pinch: pointers.size === 2 ? pinch() : null };
 	$("scroller").setPointerCapture(e.pointerId);
@@ -332,6 +407,10 @@ function onMove(e) {
 		return;
 	}
 	pointers.set(e.pointerId, p);
+	if (C.dragged) {
+		moveRange(p.x);
+		return;
+	}
 	if (drag.pinch && pointers.size === 2) {
 		const now = pinch(), at = drag.a + (drag.b - drag.a) * drag.pinch.x;
 		const w = (drag.b - drag.a) * drag.pinch.d / now.d;
@@ -357,6 +436,10 @@ function onUp(e) {
 	const p = place(e), was = drag;
 
 	pointers.delete(e.pointerId);
+	if (C.dragged) {
+		endRange();
+		return;
+	}
 	document.body.classList.remove("dragging");
 	if (!pointers.size)
 		drag = null;
@@ -376,6 +459,30 @@ function onWheel(e) {
 	else
 		zoom(Math.exp(Math.max(-120, Math.min(120, e.deltaY * unit)) * 0.0022),
 		     p.x / C.w);
+}
+
+/* Dragging with Shift, or along the ruler, chooses a range. */
+function beginRange(e, x) {
+	const at = C.a + x / C.w * (C.b - C.a);
+
+	C.dragged = { a: at, b: at };
+	e.target.setPointerCapture(e.pointerId);
+}
+
+function moveRange(x) {
+	C.dragged.b = C.a + x / C.w * (C.b - C.a);
+	tip();
+	redraw();
+}
+
+function endRange() {
+	const { a, b } = C.dragged;
+
+	C.dragged = null;
+	if (Math.abs(b - a) * C.w < 3 * (C.b - C.a))
+		redraw();
+	else
+		selectRange(a, b);
 }
 
 function onHover(p, e) {
@@ -405,6 +512,11 @@ function setUpChart() {
 		if (h && h.node !== undefined)
 			reveal(h.lane, h.node, true);
 	});
+	const ruler = $("ruler"), x = (e) => e.clientX - ruler.getBoundingClientRect().left;
+
+	ruler.addEventListener("pointerdown", (e) => beginRange(e, x(e)));
+	ruler.addEventListener("pointermove", (e) => { if (C.dragged) moveRange(x(e)); });
+	ruler.addEventListener("pointerup", () => { if (C.dragged) endRange(); });
 	const jump = (e) => {
 		const r = mini.getBoundingClientRect(), w = C.b - C.a;
 		const at = (e.clientX - r.left) / r.width * M.span;

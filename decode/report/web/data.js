@@ -99,7 +99,7 @@ function makeDecoder(post) {
 			    func: new Uint32Array(n), site: new Uint32Array(n),
 			    depth: new Uint16Array(n), what: new Uint16Array(n),
 			    away: new Float64Array(n), extra: new Uint32Array(n) };
-		const more = [0, 0, 0];
+		const more = [];
 
 		for (const b of blocks) {
 			for (const k of ["start", "len", "insns", "cycles", "func",

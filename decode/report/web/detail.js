@@ -33,6 +33,9 @@ function meter(v, all) {
 }
 
 function tipText(h) {
+	if (h.run)
+		return [make("b", {}, laneName(h.run.lane)),
+			make("small", {}, `on CPU ${h.cpu} for ${length(h.run.to - h.run.from)}`)];
 	if (h.span)
 		return [make("b", {}, spanTitle(h.span)),
 			make("small", {}, length(h.span[2]))];
@@ -45,7 +48,7 @@ function tipText(h) {
 		make("small", {}, `${length(d.len[n])}, ${count(d.insns[n])} instructions`)];
 }
 
-const spanTitle = (s) => !s[4] ? (s[3] > 1 ? `Not traced, ${count(s[3])} times` : "Not traced") :
+const spanTitle = (s) => !s[4] ? `${sentence(STATES[s[5]])}${s[3] > 1 ? `, ${count(s[3])} times` : ""}` :
 	s[3] > 1 ? `${count(s[3])} gaps: ${M.causes[s[5]][0]}` : `Gap: ${M.causes[s[5]][0]}`;
 
 function timeArg(a, b) {
@@ -67,15 +70,23 @@ function showDetail(what) {
 		box.replaceChildren(make("p", { class: "hint" }, "Nothing chosen."));
 		return;
 	}
-	box.replaceChildren(...(what.span ? spanDetail(what) :
+	box.replaceChildren(...(what.run ? runDetail(what) : what.span ? spanDetail(what) :
 		what.lane.data.what[what.node] >> 6 & MERGED ? mergedDetail(what) :
 		frameDetail(what)).filter((x) => x));
 	box.scrollTop = 0;
 	const title = box.querySelector("h2");
 
-	say(`${title ? title.textContent : ""}, ${what.span ? length(what.span[2]) :
-		length(what.lane.data.len[what.node])}, ${laneName(what.lane)}`);
+	say(`${title ? title.textContent : ""}, ${what.run ? length(what.run.to - what.run.from) :
+		what.span ? length(what.span[2]) : length(what.lane.data.len[what.node])}, ${
+		laneName(what.run ? what.run.lane : what.lane)}`);
 }
+
+const STATE_TEXTS = [
+	"The trace was off here: a pause, or user code where the kernel alone is traced.",
+	"The thread was in the kernel, which is not traced: a system call, an interrupt or an exception.",
+	"The thread ran what a filter of the recording leaves out.",
+	"The thread had no CPU: it was switched out, as the records of switches say.",
+];
 
 function spanDetail({ lane, span: s }) {
 	const out = [make("h2", {}, spanTitle(s))];
@@ -83,8 +94,7 @@ function spanDetail({ lane, span: s }) {
 	if (s[4])
 		out.push(make("p", {}, `${M.causes[s[5]][1]}.`));
 	else
-		out.push(make("p", {}, "The trace was off here: the thread was in the kernel, did " +
-			"not run, or ran what a filter leaves out."));
+		out.push(make("p", {}, STATE_TEXTS[Math.min(s[5], OFF_CPU)]));
 	out.push(rows(["From", absolute(s[0])], ["To", absolute(s[1])],
 		      ["Missing", length(s[2])],
 		      s[3] > 1 ? ["Times", count(s[3])] : ["", ""],
@@ -257,8 +267,13 @@ function functionDetail(func) {
 		     ["Per cycle", cycles ? (M.ownInsns[func] / cycles).toFixed(2) : ""]),
 		meter(M.ownInsns[func], M.total.insns), distribution(func), slowest(func),
 		neighbours(func, true), neighbours(func, false),
-		make("div", {}, make("h3", {}, "More of it"),
-		     command(M.commands.latency.join(` ${shellWord(nameOf(func))}`)))];
+		make("p", {}, button("Sandwich: its callers and what it calls", () => {
+			setMode("sandwich", func);
+			selectTab("flame");
+		})),
+		make("div", {}, make("h3", {}, "More of it: each call, and each line and instruction"),
+		     command(M.commands.latency.join(` ${shellWord(nameOf(func))}`)),
+		     command(M.commands.annotate.join(` ${shellWord(nameOf(func))}`)))];
 }
 
 function shellWord(s) {

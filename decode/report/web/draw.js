@@ -37,9 +37,19 @@ function drawLanes(ctx, top) {
 	ctx.fillStyle = ink.bg;
 	ctx.fillRect(0, 0, C.w, C.h);
 	drawGrid(ctx);
-	for (const lane of C.lanes)
-		if (lane.open && lane.y < top + C.h && lane.y + lane.h > top)
-			drawLane(ctx, lane, lane.y + HEAD - top);
+	drawCpus(ctx, top);
+	for (const lane of C.lanes) {
+		if (lane.y > top + C.h || lane.y + lane.h < top)
+			continue;
+		if (lane.open)
+			drawLane(ctx, lane, frameTop(lane) - top);
+		else
+			drawActivity(ctx, lane, frameTop(lane) - top, (C.b - C.a) / C.w);
+		drawStates(ctx, lane, lane.y + HEAD + 1 - top, (C.b - C.a) / C.w);
+		if (!lane.open)
+			drawGaps(ctx, lane, frameTop(lane) - top, (C.b - C.a) / C.w);
+	}
+	drawRange(ctx, C.h);
 	drawChosen(ctx, top);
 }
 
@@ -56,7 +66,8 @@ function fillOf(d, node, small) {
 function drawLane(ctx, lane, y) {
 	const d = lane.data, tick = (C.b - C.a) / C.w;
 
-	drawOff(ctx, lane, y, tick, false);
+	drawOff(ctx, lane, lane.off, y, tick, false);
+	drawOff(ctx, lane, lane.away, y, tick, false);
 	if (d) {
 		const level = levelFor(d, tick);
 		const from = Math.max(0, Math.floor(-y / ROW));
@@ -68,7 +79,7 @@ function drawLane(ctx, lane, y) {
 		ctx.fillStyle = ink.soft;
 		ctx.fillText("Reading", 16, y + ROW / 2);
 	}
-	drawOff(ctx, lane, y, tick, true);
+	drawOff(ctx, lane, lane.off.length ? lane.off : lane.away, y, tick, true);
 	drawGaps(ctx, lane, y, tick);
 }
 
@@ -149,14 +160,13 @@ function drawLabel(ctx, d, node, x, y, w) {
 /* ---- where there are no frames ---- */
 
 /* Grey below the frames; over them, so that they can be read, as a veil. */
-function drawOff(ctx, lane, y, tick, over) {
+function drawOff(ctx, lane, list, y, tick, over) {
 	const h = rowsOf(lane) * ROW;
 	let edge = 0;
 
 	ctx.fillStyle = theme.dark ? (over ? "#15171a" : "#2b3036") : (over ? "#fbfbfa" : "#e3e5e8");
-	for (const s of lane.spans) {
-		if (s[4] || s[1] < C.a || s[0] > C.b)
-			continue;
+	for (let i = firstBehind(list, C.a, spanEnd); i < list.length && list[i][0] < C.b; i++) {
+		const s = list[i];
 		const x = Math.max(edge, (s[0] - C.a) / tick);
 		const r = Math.min(C.w, (s[1] - C.a) / tick);
 
@@ -172,10 +182,10 @@ function drawOff(ctx, lane, y, tick, over) {
 }
 
 function drawGaps(ctx, lane, y, tick) {
-	const h = Math.max(rowsOf(lane), 1) * ROW;
+	const h = lane.open ? Math.max(rowsOf(lane), 1) * ROW : ACTIVITY - 2;
 
-	for (const s of lane.spans) {
-		if (!s[4] || s[1] < C.a || s[0] > C.b)
+	for (const s of lane.gaps) {
+		if (s[1] < C.a || s[0] > C.b)
 			continue;
 		const w = Math.max((s[1] - s[0]) / tick, 4);
 		const x = (s[0] - C.a) / tick - (w === 4 ? 2 : 0);
@@ -192,8 +202,38 @@ function drawGaps(ctx, lane, y, tick) {
 	}
 }
 
+/* What is chosen, over all lanes. */
+function drawRange(ctx, h) {
+	const r = C.dragged || C.range, tick = (C.b - C.a) / C.w;
+
+	if (!r)
+		return;
+	const x = (Math.min(r.a, r.b) - C.a) / tick, w = Math.abs(r.b - r.a) / tick;
+
+	ctx.fillStyle = ink.accent;
+	ctx.globalAlpha = 0.14;
+	ctx.fillRect(x, 0, w, h);
+	ctx.globalAlpha = 1;
+	ctx.fillRect(x, 0, 1, h);
+	ctx.fillRect(x + w - 1, 0, 1, h);
+}
+
+function outlineRun(ctx, { run, cpu }, top, colour, width) {
+	const tick = (C.b - C.a) / C.w, k = C.cpus.rows.findIndex((r) => r.cpu === cpu);
+	const x = (run.from - C.a) / tick, w = Math.max(2, (run.to - run.from) / tick);
+
+	ctx.strokeStyle = colour;
+	ctx.lineWidth = width;
+	ctx.strokeRect(x, C.cpus.y + HEAD + k * CPU_ROW - top, w, CPU_ROW - 2);
+	ctx.lineWidth = 1;
+}
+
 function outline(ctx, what, top, colour, width) {
-	const tick = (C.b - C.a) / C.w, y0 = what.lane.y + HEAD - top;
+	if (what.run) {
+		outlineRun(ctx, what, top, colour, width);
+		return;
+	}
+	const tick = (C.b - C.a) / C.w, y0 = frameTop(what.lane) - top;
 
 	if (!what.lane.open)
 		return;
@@ -250,6 +290,7 @@ function drawGrid(ctx) {
 function drawRuler(ctx) {
 	ctx.fillStyle = ink.panel;
 	ctx.fillRect(0, 0, C.w, 24);
+	drawRange(ctx, 24);
 	eachTick((x, t, step) => {
 		ctx.fillStyle = ink.line;
 		ctx.fillRect(Math.round(x), 14, 1, 10);
@@ -302,9 +343,12 @@ function drawMini(ctx) {
 	}
 	ctx.fillStyle = ink.bad;
 	for (const lane of C.lanes)
-		for (const s of lane.spans)
-			if (s[4])
-				ctx.fillRect(s[0] / scale - 0.5, 0, Math.max(1.5, (s[1] - s[0]) / scale), h);
+		for (const s of lane.gaps)
+			ctx.fillRect(s[0] / scale - 0.5, 0, Math.max(1.5, (s[1] - s[0]) / scale), h);
+	if (C.range) {
+		ctx.fillStyle = ink.accent;
+		ctx.fillRect(C.range.a / scale, h - 4, Math.max(2, (C.range.b - C.range.a) / scale), 4);
+	}
 	const a = Math.max(0, C.a / scale), b = Math.min(w, C.b / scale);
 
 	ctx.fillStyle = theme.dark ? "rgb(0 0 0 / .45)" : "rgb(255 255 255 / .62)";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The page: views, search, keys, theme; and the beginning of it all. */
-const TABS = ["chart", "flame", "table", "gaps"];
+const TABS = ["chart", "flame", "table", "heat", "gaps"];
 const KEYS = [
 	["+  \u2212  w  s", "zoom in and out (or the wheel)"],
 	["\u2190  \u2192  a  d", "move along the time (or drag, or Shift and the wheel)"],
@@ -9,9 +9,11 @@ const KEYS = [
 	["f  Enter", "zoom to what is chosen (or double click)"],
 	["p  c", "to the caller, to the longest call inside"],
 	["[  ]", "to the call of the same function before, after"],
-	["/", "search functions; n and N: next and previous hit"],
-	["Esc", "leave the search, choose nothing"],
-	["1 \u2026 4", "timeline, flame graph, functions, gaps"],
+	["r", "choose as a range what is in view, or the chosen frame (or drag with Shift)"],
+	["e", "open or close all threads"],
+	["/", "search functions; n and N: next and previous call, the slowest first"],
+	["Esc", "leave the search, choose nothing, then no range"],
+	["1 \u2026 5", "timeline, flame graph, functions, heat map, gaps"],
 	["t", "dark or light"],
 	["?", "this"],
 ];
@@ -28,6 +30,7 @@ function selectTab(name) {
 	}
 	tip();
 	redrawAll();
+	saveState();
 }
 
 const activeTab = () => TABS.find((t) => !$(`panel-${t}`).hidden);
@@ -36,6 +39,7 @@ function redrawAll() {
 	redraw();
 	redrawFlame();
 	redrawTable();
+	redrawHeat();
 }
 
 function setUpTabs() {
@@ -61,7 +65,8 @@ function search(text) {
 	const wanted = text.trim().toLowerCase();
 	let n = 0, calls = 0;
 
-	C.match = null;
+	C.match = C.hits = null;
+	C.hit = -1;
 	if (wanted && M.ready) {
 		C.match = new Uint8Array(M.name.length);
 		for (let i = 0; i < M.name.length; i++) {
@@ -75,6 +80,7 @@ function search(text) {
 	$("hits").textContent = wanted ? `${count(n)} ${n === 1 ? "function" : "functions"}, ` +
 		`${count(calls)} ${calls === 1 ? "call" : "calls"}` : "";
 	$("nexthit").disabled = $("prevhit").disabled = !n;
+	saveState();
 	redrawAll();
 }
 
@@ -105,8 +111,10 @@ function setTheme(dark) {
 	$("theme").setAttribute("aria-pressed", String(dark));
 	$("theme").textContent = dark ? "Light" : "Dark";
 	readTheme();
-	if (M.ready)
+	if (M.ready) {
 		legend();
+		stateLegend();
+	}
 	redrawAll();
 }
 
@@ -137,7 +145,8 @@ const CHART_KEYS = {
 	f: () => zoomChosen(), Enter: () => zoomChosen(),
 	p: () => goRelative("parent"), c: () => goRelative("child"),
 	"[": () => goSame(-1), "]": () => goSame(1),
-	Escape: () => choose(null),
+	Escape: () => C.chosen ? choose(null) : selectRange(0, 0),
+	r: () => chooseView(), e: () => openAll(!C.lanes.every((l) => l.open)),
 };
 
 function zoomChosen() {
@@ -147,11 +156,20 @@ function zoomChosen() {
 		revealSpan(C.chosen.lane, C.chosen.span);
 }
 
+function chooseView() {
+	const c = C.chosen;
+
+	if (c && c.node !== undefined)
+		selectRange(c.lane.data.start[c.node], c.lane.data.start[c.node] + c.lane.data.len[c.node]);
+	else
+		selectRange(C.a, C.b);
+}
+
 const PAGE_KEYS = {
 	"/": () => $("search").focus(), "?": () => $("help").showModal(),
 	t: () => setTheme(!theme.dark), n: () => goHit(1), N: () => goHit(-1),
 	1: () => selectTab("chart"), 2: () => selectTab("flame"),
-	3: () => selectTab("table"), 4: () => selectTab("gaps"),
+	3: () => selectTab("table"), 4: () => selectTab("heat"), 5: () => selectTab("gaps"),
 };
 
 function onKey(e) {
@@ -169,10 +187,97 @@ function onKey(e) {
 	if (!run && on === "flame" && M.tree &&
 	    (e.key.startsWith("Arrow") || ["Enter", "f", "Escape", "0"].includes(e.key)))
 		run = () => flameKey(e.key);
+	if (!run && on === "heat" && (e.key.startsWith("Arrow") || ["Enter", "Escape"].includes(e.key)))
+		run = () => heatKey(e);
 	if (!run)
 		return;
 	e.preventDefault();
 	run();
+}
+
+/* ---- the state in the address, for a link to what is seen ---- */
+
+let saving = 0, restoring = true;
+
+/* Places are ns from the beginning. */
+const toNs = (v) => +(v / M.ticks).toFixed(1);
+
+function stateText() {
+	const s = new URLSearchParams(), c = C.chosen;
+
+	if (activeTab() !== "chart")
+		s.set("tab", activeTab());
+	if (C.b - C.a < M.span * 1.01)
+		s.set("view", `${toNs(C.a)},${toNs(C.b)}`);
+	if (C.range)
+		s.set("range", `${toNs(C.range.a)},${toNs(C.range.b)}`);
+	if (c && c.node !== undefined)
+		s.set("call", `${c.lane.id}.${c.node}`);
+	if ($("search").value)
+		s.set("q", $("search").value);
+	if (T.chosen >= 0 && activeTab() === "table")
+		s.set("function", nameOf(T.chosen));
+	if (F.mode !== "down")
+		s.set("flame", F.mode === "sandwich" && F.func >= 0 ? `sandwich:${nameOf(F.func)}` : F.mode);
+	if (F.source !== "all")
+		s.set("of", F.source);
+	if ($("metric").value !== $("metric").options[0]?.value)
+		s.set("by", F.metric);
+	return s.toString();
+}
+
+/* Not with every step of a drag: browsers limit how often. */
+function saveState() {
+	if (saving || restoring)
+		return;
+	saving = setTimeout(() => {
+		const text = stateText();
+
+		saving = 0;
+		if (`#${text}` !== location.hash && (text || location.hash))
+			history.replaceState(null, "", `#${text}`);
+	}, 300);
+}
+
+const pair = (text) => (text || "").split(",").map((v) => Number(v) * M.ticks);
+
+function restoreFlame(s) {
+	const mode = s.get("flame") || "down", by = s.get("by");
+
+	if (by !== null && [...$("metric").options].some((o) => o.value === by))
+		F.metric = Number($("metric").value = by);
+	F.source = s.get("of") === "range" && C.range ? "range" : "all";
+	if (mode.startsWith("sandwich:"))
+		setMode("sandwich", M.name.indexOf(mode.slice(9)));
+	else
+		setMode(mode === "up" ? "up" : "down");
+}
+
+/* What does not fit this page is left out. */
+function restoreState(hash) {
+	const s = new URLSearchParams(hash.slice(1)), [a, b] = pair(s.get("view"));
+	const [from, to] = pair(s.get("range")), call = /^(\d+)\.(\d+)$/.exec(s.get("call") || "");
+
+	restoring = true;
+	if (s.get("q")) {
+		$("search").value = s.get("q");
+		search(s.get("q"));
+	}
+	if (to > from)
+		selectRange(from, to);
+	const lane = call ? laneById(Number(call[1])) : null;
+
+	if (lane && lane.data && Number(call[2]) < lane.data.n)
+		reveal(lane, Number(call[2]));
+	moving++;
+	if (b > a)
+		setView(a, b);
+	restoreFlame(s);
+	if (s.get("function") && M.name.includes(s.get("function")))
+		showFunction(M.name.indexOf(s.get("function")));
+	if (TABS.includes(s.get("tab")))
+		selectTab(s.get("tab"));
+	restoring = false;
 }
 
 /* ---- the beginning ---- */
@@ -184,6 +289,7 @@ function onMessage(m) {
 		rankFiles();
 		legend();
 		setUpLanes();
+		stateLegend();
 		setUpTable();
 		setUpGaps();
 		if (M.search) {
@@ -206,6 +312,7 @@ function onMessage(m) {
 		$("loading").textContent = `The data cannot be read: ${m.text}`;
 	} else if (m.kind === "end") {
 		$("loading").textContent = "";
+		restoreState(location.hash);
 		document.documentElement.dataset.ready = "1";
 		redrawAll();
 	}
@@ -217,6 +324,8 @@ async function begin() {
 	setUpTheme();
 	setUpChart();
 	setUpFlame();
+	setUpHeatMap();
+	addEventListener("hashchange", () => { if (M.ready) restoreState(location.hash); });
 	document.addEventListener("keydown", onKey);
 	let known;
 	const recording = new Promise((done) => { known = done; });

@@ -42,8 +42,8 @@ const columnsShown = () => COLUMNS.filter((c) => c[0] !== "ipc" || M.total.cycle
 function setUpTable() {
 	const unit = $("unit");
 
-	METRICS.forEach(([name, key]) => {
-		if (M.total[key] > 0)
+	METRICS.forEach(([name, key], k) => {
+		if (M.total[key] > 0 && k !== ON_CPU)
 			unit.append(make("option", { value: key[0].toUpperCase() + key.slice(1) }, name));
 	});
 	T.unit = unit.value = M.total.ns > 0 ? "Ns" : "Insns";
@@ -149,15 +149,11 @@ function list(titles, lines) {
 
 function setUpGaps() {
 	const box = $("gaps"), gaps = [], causes = new Map();
-	let off = 0, offTicks = 0;
 
 	for (const lane of C.lanes)
 		for (const s of lane.spans) {
-			if (!s[4]) {
-				off += s[3];
-				offTicks += s[2];
+			if (!s[4])
 				continue;
-			}
 			gaps.push([lane, s]);
 			const c = causes.get(s[5]) || { n: 0, ticks: 0 };
 
@@ -188,10 +184,24 @@ function setUpGaps() {
 		box.append(list(["What", "How much", "Stream", "When"], M.losses.map((l) =>
 			[l.text, `${count(l.bytes)} ${l.unit}${l.n > 1 ? `, ${count(l.n)} times` : ""}`,
 			 l.stream < 0 ? "" : String(l.stream), lossLink(l)])));
-	box.append(make("h2", {}, "Not traced"), make("p", {}, off ?
-		`The trace was off ${count(off)} ${off === 1 ? "time" : "times"}, ${length(offTicks)} in all: ` +
-		"threads were in the kernel, did not run, or ran what a filter leaves out. Grey in the timeline." :
-		"The trace was never off."));
+	setUpAway(box);
+}
+
+/* Of all threads, what is neither a gap nor traced. */
+function setUpAway(box) {
+	const sums = STATES.map(() => ({ n: 0, ticks: 0 }));
+
+	for (const lane of C.lanes)
+		for (const s of [...lane.off, ...lane.away]) {
+			sums[s[5]].n += s[3];
+			sums[s[5]].ticks += s[2];
+		}
+	const lines = STATES.map((name, k) => [sentence(name), sums[k].n ? count(sums[k].n) : "",
+		length(sums[k].ticks), STATE_TEXTS[Math.min(k, OFF_CPU)]]).filter((l, k) => sums[k].n);
+
+	box.append(make("h2", {}, "Not traced, and off the CPU"), lines.length ?
+		list(["What", "Times", "In all", "What it means"], lines) :
+		make("p", {}, "The trace was never off, and no thread is known to have been off its CPU."));
 }
 
 function lossLink(l) {

@@ -182,6 +182,17 @@ function legend() {
 	}
 }
 
+/* The states that this recording has. */
+function stateLegend() {
+	const box = $("states"), has = new Set();
+
+	for (const lane of C.lanes)
+		for (const s of [...lane.off, ...lane.away])
+			has.add(s[5]);
+	box.replaceChildren(...[[RAN, "runs"], ...STATES.map((n, k) => [k, n]).filter(([k]) => has.has(k))]
+		.map(([k, name]) => make("span", { style: `--c:${stateInk(k)}` }, name)));
+}
+
 /* The palette of what is drawn; read once for each theme. */
 const ink = {};
 
