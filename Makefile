@@ -114,7 +114,7 @@ STATIC_LIBS = $(foreach x,IBERTY IPT OPENCSD JSON SQLITE DW ELF LZMA ZSTD Z,$(ST
 	-ldl -lpthread -lm
 
 COMPLETIONS := $(foreach p,auxcap auxdecode,$(foreach s,bash zsh fish,$(BUILD)/completion/$(p).$(s)))
-PROGRAMS := $(BUILD)/auxcap $(BUILD)/auxdecode $(BUILD)/auxkit-qemu.so $(COMPLETIONS)
+PROGRAMS := $(BUILD)/auxcap $(BUILD)/auxdecode $(BUILD)/auxkit-qemu.so $(COMPLETIONS) $(BUILD)/man/made
 
 # Reference decoders, which auxdecode loads when a trace needs them (decode/plugin).
 # Where each line is checked or counted they are parts of the program.
@@ -167,6 +167,10 @@ $(BUILD)/completion/auxcap.%: $(BUILD)/auxcap
 	$(completion)
 $(BUILD)/completion/auxdecode.%: $(BUILD)/auxdecode
 	$(completion)
+
+# A page for each command.
+$(BUILD)/man/made: $(BUILD)/auxdecode decode/auxdecode.1 tools/manpages
+	$(Q)tools/manpages '$(RUN) $<' $(@D) && touch $@
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
@@ -437,10 +441,10 @@ SO_FILE = libauxdecode.so.$(VERSION)
 stripped = $(if $(INSTALL_STRIP),$(STRIP) $(2) $(DESTDIR)$(1))
 .PHONY: install install-lib uninstall
 install: $(if $(wildcard $(BUILD)/libauxdecode.so),install-lib)
-	@for f in auxcap auxdecode auxkit-qemu.so completion/auxcap.bash; do \
+	@for f in auxcap auxdecode auxkit-qemu.so completion/auxcap.bash man/made; do \
 		[ -e $(BUILD)/$$f ] || { echo "$(BUILD)/$$f is missing: make first" >&2; exit 1; }; done
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/auxkit \
-		$(SHARE)/man/man1 $(DESTDIR)$(DOCDIR) $(SHARE)/bash-completion/completions \
+		$(SHARE)/man/man1 $(SHARE)/man/man7 $(DESTDIR)$(DOCDIR) $(SHARE)/bash-completion/completions \
 		$(DESTDIR)$(ZSHDIR) $(SHARE)/fish/vendor_completions.d
 	install -m 755 $(BUILD)/auxcap $(BUILD)/auxdecode $(DESTDIR)$(PREFIX)/bin
 	$(call stripped,$(PREFIX)/bin/auxcap)
@@ -448,7 +452,8 @@ install: $(if $(wildcard $(BUILD)/libauxdecode.so),install-lib)
 	install -m 644 $(BUILD)/auxkit-qemu.so $(wildcard $(BUILD)/auxdecode-*.so) \
 		$(DESTDIR)$(PREFIX)/libexec/auxkit
 	$(call stripped,$(PREFIX)/libexec/auxkit/*.so,--strip-unneeded)
-	install -m 644 capture/auxcap.1 decode/auxdecode.1 $(SHARE)/man/man1
+	install -m 644 capture/auxcap.1 decode/auxdecode.1 $(BUILD)/man/*.1 $(SHARE)/man/man1
+	install -m 644 decode/*.7 $(SHARE)/man/man7
 	install -m 644 README.md LICENSE $(DESTDIR)$(DOCDIR)
 	for p in auxcap auxdecode; do c=$(BUILD)/completion/$$p; \
 		install -m 644 $$c.bash $(SHARE)/bash-completion/completions/$$p && \
@@ -473,6 +478,8 @@ install-lib:
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/auxcap $(DESTDIR)$(PREFIX)/bin/auxdecode \
 		$(SHARE)/man/man1/auxcap.1 $(SHARE)/man/man1/auxdecode.1 \
+		$(patsubst $(BUILD)/man/%,$(SHARE)/man/man1/%,$(wildcard $(BUILD)/man/*.1)) \
+		$(patsubst decode/%,$(SHARE)/man/man7/%,$(wildcard decode/*.7)) \
 		$(patsubst include/aux/%,$(SHARE)/man/man3/%,$(wildcard include/aux/*.3)) \
 		$(DESTDIR)$(LIBDIR)/libauxdecode.a $(DESTDIR)$(LIBDIR)/libauxdecode.so* \
 		$(DESTDIR)$(LIBDIR)/pkgconfig/libauxdecode.pc

@@ -13,7 +13,8 @@ quiet_make install DESTDIR="$root" PREFIX=/opt/auxkit
 ok $? "make install" "$SCRATCH/make"
 that "nothing is compiled on the way" "$SCRATCH/make" not grep -qE ' -c -o |LD|CC' "$SCRATCH/make"
 for f in bin/auxcap bin/auxdecode libexec/auxkit/auxkit-qemu.so share/man/man1/auxcap.1 \
-	share/man/man1/auxdecode.1 share/man/man3/aux_self.3 include/aux/reader.h include/aux/decoder.h \
+	share/man/man1/auxdecode.1 share/man/man1/auxdecode-calls.1 share/man/man7/auxkit-glossary.7 \
+	share/man/man7/auxkit-tutorial.7 share/man/man3/aux_self.3 include/aux/reader.h include/aux/decoder.h \
 	share/man/man3/libauxdecode.3 lib/libauxdecode.so.0 lib/pkgconfig/libauxdecode.pc \
 	share/doc/auxkit/README.md share/doc/auxkit/examples/count_flow.c \
 	share/bash-completion/completions/auxcap share/zsh/site-functions/_auxdecode \
@@ -21,6 +22,19 @@ for f in bin/auxcap bin/auxdecode libexec/auxkit/auxkit-qemu.so share/man/man1/a
 	that "installed: $f" - test -f "$root/opt/auxkit/$f"
 done
 bin=$root/opt/auxkit/bin
+# each command has a page, which says what auxdecode.1 and --help say
+pages=0
+for c in $("$bin/auxdecode" --help | awk '/^commands/ { on = 1; next } on && !NF { exit } on { print $1 }'); do
+	page=$root/opt/auxkit/share/man/man1/auxdecode-$c.1
+	pages=$((pages + 1))
+	sed 's/Fl -/--/g; s/\\&//g' "$page" >"$SCRATCH/page"
+	lost=$("$bin/auxdecode" "$c" --help | grep -oE '^ +(-., )?--[a-z0-9-]+' | grep -oE '\--[a-z0-9-]+' | while read -r o; do
+		grep -q -e "$o\b" "$SCRATCH/page" || echo "$o"
+	done)
+	is "$lost" "" "auxdecode-$c(1) has all its options"
+	that "auxdecode-$c(1) is well formed" "$SCRATCH/page" test -z "$(groff -mdoc -ww -z "$page" 2>&1)"
+done
+that "there are many" - test "$pages" -gt 20
 "$bin/auxcap" -e "soft_pt//u" -o "$SCRATCH/data" --truth "$SCRATCH/truth" -- \
 	"$programs/hello_static" >"$SCRATCH/out" 2>"$SCRATCH/err"
 ok $? "the installed auxcap records" "$SCRATCH/err"
