@@ -122,6 +122,20 @@ wanted throw && {
 	that "throw: time does not go back" "$SCRATCH/back" test ! -s "$SCRATCH/back"
 }
 
+# Nor when a thread that executes a program takes the place of the first one: after the
+# end of that. Perf takes the wrong mappings else.
+wanted forkexec && {
+	for i in 1 2 3 4; do
+		"$auxcap" -q -e soft_pt/native/u -o "$data" -- "$programs/forkexec" >"$SCRATCH/out" 2>"$log"
+		"$auxdecode" dump "$data" | awk '
+			$3 == "EXIT" { end[$7] = $13 }
+			$3 == "FORK" && $5 == $7 && $5 == $9 { n++; if ($13 <= end[$7]) print end[$7], $0 }
+			END { if (!n) print "none does" }'
+	done >"$SCRATCH/back"
+	that "forkexec: a thread that takes the place of the first begins after its end" "$SCRATCH/back" \
+		test ! -s "$SCRATCH/back"
+}
+
 ### what is mapped for it is not the program's
 
 wanted mapped && {

@@ -502,6 +502,15 @@ int soft_attach(struct soft *s, uint32_t *tids, size_t n)
 	return keep_error(s, synth_finished_init(s->w));
 }
 
+/* The thread that executes a program takes the first one's tid: after that one's end, as
+ * readers must find, though its own time may be earlier. */
+static void wait_for_end(struct soft_thread *t)
+{
+	uint64_t *clock = t->on ? soft_clock(t->st) : &t->clock;
+
+	*clock = max_u64(*clock, t->proc->floor + 1);
+}
+
 struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
 				    struct soft_thread *parent)
 {
@@ -529,6 +538,8 @@ struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
 		return t;
 	}
 	keep_error(s, copy_ranges(t->proc, parent->proc));
+	if (tid == pid && parent->pid == pid)
+		wait_for_end(parent);
 	t->ppid = parent->pid;
 	t->ptid = parent->tid;
 	t->clock = tick(parent);
