@@ -164,6 +164,31 @@ wanted stepped && {
 		'/bin/true; /bin/true; /bin/true; /bin/true; /bin/true; /bin/true; /bin/true; /bin/true; :'
 }
 
+### a program that would not have its rights if it were traced is not
+
+# rights BACKEND: of a user who may trace no others
+rights() {
+	setpriv --reuid 54321 --regid 54321 --clear-groups "$place/auxcap" -e "soft_pt/$1/u" -o "$place/out/$1" -- \
+		sh -c "'$place/id' -u; id -u" >"$SCRATCH/out" 2>"$log"
+	is "$? $(tr '\n' ' ' <"$SCRATCH/out")" "3 65534 54321 " "$1: a set-user-ID child has its rights" ||
+		sed 's/^/#   /' "$log"
+	that "$1: it is told" "$log" grep -q "not traced: $place/id (process [0-9]*): set-user-ID" "$log"
+}
+if wanted rights; then
+	place=$(mktemp -d /tmp/auxkit-rights-XXXXXX)
+	mkdir -m 777 "$place/out"
+	chmod 755 "$place"
+	cp "$auxcap" "$(command -v id)" "$place"
+	if have setpriv && chown 65534 "$place/id" 2>/dev/null && chmod 4755 "$place/id" &&
+			[ "$(setpriv --reuid 54321 --regid 54321 --clear-groups "$place/id" -u 2>/dev/null)" = 65534 ]; then
+		rights native
+		rights step
+	else
+		skip "hardware: this user may not become another one" "a set-user-ID child"
+	fi
+	rm -rf "$place"
+fi
+
 ### what it cannot do is told
 
 for more in emulate step; do

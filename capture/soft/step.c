@@ -511,6 +511,7 @@ static bool forget_trap_flag(struct step_thread *t, int sig)
 int step_resume(struct step_thread *t, int sig)
 {
 	enum __ptrace_request how = PTRACE_SINGLESTEP;
+	char name[PATH_MAX];
 
 	if (t->proc->step->detaching)
 		return step_let_go(t, sig);
@@ -535,6 +536,12 @@ int step_resume(struct step_thread *t, int sig)
 		if (asks_for_tracer(t)) {
 			name_not_traced(t, "it is traced by the program that "
 					   "started it");
+			return step_let_go(t, 0);
+		}
+		if (step_gains_rights(t, name, sizeof(name))) {
+			soft_not_traced(t->proc->step->s, (uint32_t)t->proc->pid,
+					name, "set-user-ID or with capabilities, "
+					"which it would not get");
 			return step_let_go(t, 0);
 		}
 		if (sets_mask(t->regs.rax))

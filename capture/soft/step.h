@@ -264,6 +264,10 @@ int step_end_beside(struct step *st);
  * wait is over. */
 bool step_detach(struct step *st);
 
+/* step_exec.c. The system call in t->regs, which is about to be made, executes a program
+ * with more rights than it would have if it is traced: its name. */
+bool step_gains_rights(struct step_thread *t, char *name, size_t size);
+
 /* step_watch.c. The letter of its state; 0: there is no such thread. */
 char step_state(pid_t tid);
 /* Called now and then: finds threads that stand still because of us. */
