@@ -110,6 +110,8 @@ report -g
 -v
 -q perf.data
 --ns
+--dso libc.so.6
+--kind call
 --reltime
 --json
 -x ,
@@ -121,8 +123,16 @@ report -g
 EOF
 answers 2 "no command \"insnn\"; did you mean insn" "$decode" insnn perf.data
 answers 2 "did you mean --symfs" "$decode" --synfs / perf.data
+answers 2 "info FILE. says from when to when" "$decode" count --time 10%-20% other.data
+answers 2 "A, is from A on" "$decode" count --time 353.5286- other.data
+answers 2 "separated by commas" "$decode" insn -F ip:sym other.data
 
 # ---- auxcap ----
+# the header of an AArch64 program: no script for sh
+printf '\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\2\0\267\0\1\0\0\0' >foreign
+chmod +x foreign
+answers 1 "soft_etm//u" "$cap" -o foreign.data ./foreign
+answers 2 "traces all of a program .-- PROGRAM. or of what runs" "$cap" -e soft_pt//u -S -- true
 rm -f perf.data
 while read -r words; do
 	# shellcheck disable=SC2086

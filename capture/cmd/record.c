@@ -774,8 +774,12 @@ static int record_software(struct recording *rec, struct source_job *job,
 	if (o->kernel_option)
 		return usage(&diag, o->kernel_option, by_default ?
 			     "needs an event of the kernel (-e), and no PMU of "
-			     "this machine has an AUX area to take by default" :
-			     "needs an event of the kernel, not " SOFT_DEFAULT);
+			     "this machine has an AUX area to take by default: "
+			     "-e cpu-clock has samples alone, `auxcap -- PROGRAM` "
+			     "traces a program by software" :
+			     "needs an event of the kernel, not soft_pt, which "
+			     "traces all of a program (-- PROGRAM) or of what runs "
+			     "already (-p PID, -t TID), into one file");
 	if (o->n_words > 1)
 		return usage(&diag, rec->ops->name,
 			     "must be the only event (-e)");

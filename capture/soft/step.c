@@ -16,6 +16,7 @@
  * Specification: ptrace(2); what si_code means at a SIGTRAP stop: Linux,
  * arch/x86/kernel/traps.c and kernel/signal.c.
  */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -736,12 +737,36 @@ static void exec_program(char *const *argv, const int go[2], int failed)
 	_exit(127);
 }
 
+/* execvp() would give a program of another machine to sh, as a script. */
+static int refuse_foreign(struct step *st)
+{
+	const char *name = st->p->argv[0];
+	int fd = strchr(name, '/') ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+	Elf64_Half machine = EM_X86_64;
+	unsigned char head[20];
+
+	if (fd < 0)
+		return 0;
+	if (read(fd, head, sizeof(head)) == (ssize_t)sizeof(head) &&
+	    !memcmp(head, ELFMAG, SELFMAG))
+		machine = (Elf64_Half)(head[18] | head[19] << 8);
+	close(fd);
+	if (machine == EM_X86_64 || machine == EM_386)
+		return 0;
+	return diag_set(st->diag, AUX_E_TARGET, AUX_NO_OFFSET,
+			"%s: cannot be traced: not an x86-64 ELF program%s", name,
+			machine == EM_AARCH64 ? ": -e soft_etm//u traces those of AArch64"
+					      : "");
+}
+
 /* Forks the program and seizes it. *failed: see exec_program(). */
 static int launch(struct step *st, int *failed)
 {
-	int go[2], fail[2];
+	int go[2], fail[2], err = refuse_foreign(st);
 	pid_t pid;
 
+	if (err)
+		return err;
 	if (pipe2(go, O_CLOEXEC) || pipe2(fail, O_CLOEXEC))
 		return diag_set(st->diag, AUX_E_TARGET, AUX_NO_OFFSET,
 				"cannot make a pipe: %s", strerror(errno));
@@ -756,8 +781,7 @@ static int launch(struct step *st, int *failed)
 	*failed = fail[0];
 	st->main_pid = pid;
 	if (ptrace(PTRACE_SEIZE, pid, NULL, (void *)OPTIONS)) {
-		int err = errno;
-
+		err = errno;
 		kill(pid, SIGKILL);
 		close(go[1]);
 		return diag_set(st->diag, AUX_E_TARGET, AUX_NO_OFFSET,

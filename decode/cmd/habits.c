@@ -71,6 +71,8 @@ const struct habit cmd_habits[] = {
 			  "says what is in the file" },
 	{ "-q --quiet", "a result goes to standard output, what is wrong with it to "
 			"standard error: 2>/dev/null" },
+	{ "--dso --dsos --dso-filter", "`--module FILE` is the functions of one file" },
+	{ "--kind --branch-filter", "`auxdecode branch -F +kind FILE` has the kind in each line" },
 	{ "--ns", "times are printed to the nanosecond where the trace has them" },
 	{ "--reltime --deltatime", "times are those of the recording; `auxdecode "
 				   "export --to chrome FILE` counts from its begin" },

@@ -33,7 +33,11 @@ int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to,
 	if (!p || *p || !strcmp(s, ","))
 		return option_refuse(diag, "--time wants A,B in seconds "
 				     "(12.345678901) or with a unit (ns, us, ms), "
-				     "not \"%s\"", s);
+				     "not \"%s\"%s", s,
+				     strchr(s, '%') ? ": `auxdecode info FILE` says from "
+						      "when to when it is" :
+				     strchr(s, '-') ? ": A, is from A on, and ,B up to B" :
+						      "");
 	if (*from > *to)
 		return option_refuse(diag, "--time %s ends before it begins",
 				     s);

@@ -79,6 +79,7 @@ static const struct habit fields_of_perf[] = {
 	{ "event period callindent", "calls prints calls and returns as a tree" },
 	{ "srcline srccode", "--source prints source lines" },
 	{ "ipc cyc", "hot --by cycles, latency --by cycles" },
+	{ "ip:sym sym:ip", "columns are separated by commas" },
 	{ "symoff", "sym has the offset" },
 	{ "asm disasm", "insn is the disassembled instruction, bytes are its bytes" },
 	{ NULL, NULL },
