@@ -242,6 +242,8 @@ async function showTree() {
 	place0();
 	if (F.tree.up)
 		chooseFlame(0);
+	else
+		$("flamedetail").replaceChildren(make("p", { class: "hint" }, "Click a frame for its numbers."));
 	redrawFlame();
 	saveState();
 }
@@ -427,13 +429,15 @@ function showFlameDetail(i) {
 		own.append(make("dt", {}, name), make("dd", {}, `${text(t.total[k][i])} ` +
 			`(${percent(t.total[k][i], t.total[k][0])}), own ${text(t.own[k][i])}`));
 	});
+	const isUp = (k) => F.mode === "up" || (t.up && t.up[k]), beyond = isUp(i) ? list : up;
+
 	for (const k of t.kids[i].slice(0, 20))
-		list.append(make("li", {}, button(flameName(k), () => zoomFlame(k)),
+		(isUp(k) ? up : list).append(make("li", {}, button(flameName(k), () => zoomFlame(k)),
 			make("span", { class: "num" }, percent(t.total[F.metric][k], t.total[F.metric][i]))));
 	for (let k = t.parent[i]; k >= 0; k = t.parent[k]) {
 		const at = k;
 
-		up.append(make("li", {}, button(flameName(at), () => zoomFlame(at)),
+		beyond.append(make("li", {}, button(flameName(at), () => zoomFlame(at)),
 			make("span", { class: "num" }, percent(t.total[F.metric][at], t.total[F.metric][0]))));
 	}
 	box.replaceChildren(make("h2", {}, f >= 0 ? funcLink(f) : flameName(i)),
@@ -441,8 +445,7 @@ function showFlameDetail(i) {
 		     ["Calls", t.calls[i] ? count(t.calls[i]) : ""]), own,
 		f >= 0 ? make("p", {}, button("Sandwich: its callers and what it calls", () =>
 			setMode("sandwich", f))) : "",
-		make("h3", {}, F.mode === "up" ? "Called from" : "Calls"), list,
-		make("h3", {}, F.mode === "up" ? "Calls" : "Called from"), up);
+		make("h3", {}, "Calls"), list, make("h3", {}, "Called from"), up);
 	say(`${flameName(i)}, ${amount(t.total[F.metric][i])}`);
 }
 
