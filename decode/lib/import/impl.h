@@ -220,32 +220,6 @@ const char *ini_get_in(const struct ini *ini, size_t section, const char *key);
 /* A number in any base of C, and nothing else. */
 bool ini_number(const char *s, uint64_t *v);
 
-/* ---- JSON: json.c ---- */
-
-/*
- * json.c is the only user of jansson; without it parse refuses. Nodes live
- * until the document is freed; NULL is allowed as a node and has nothing in it,
- * so that a chain of lookups needs one check at its end.
- */
-
-struct json_t;
-
-int import_json_parse(struct json_t **root, const void *text, size_t len,
-		      struct aux_diag *diag);
-void import_json_free(struct json_t *root);
-
-bool import_json_is_object(const struct json_t *n);
-bool import_json_is_array(const struct json_t *n);
-/* A member of an object, or NULL. */
-const struct json_t *import_json_get(const struct json_t *n,
-				     const char *key);
-/* An element of an array, or NULL after the last. */
-const struct json_t *import_json_at(const struct json_t *n, size_t i);
-/* NULL: not a string. */
-const char *import_json_text(const struct json_t *n);
-/* false: no number that is not negative. */
-bool import_json_number(const struct json_t *n, uint64_t *v);
-
 /* ---- CoreSight in snapshots: snapshot_cs.c ---- */
 
 /*

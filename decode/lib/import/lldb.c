@@ -20,6 +20,7 @@
 #include "common/bytes.h"
 #include "common/diag.h"
 #include "decode/lib/import/impl.h"
+#include "decode/lib/json/json.h"
 
 #define TSC_BIT 0x400		/* IA32_RTIT_CTL.TSCEn */
 #define NORETCOMP_BIT 0x800	/* IA32_RTIT_CTL.DisRETC */
@@ -77,14 +78,14 @@ static int lldb_number(const struct lldb_bundle *l, const struct json_t *obj,
 		       const struct lldb_place *at, const char *key,
 		       uint64_t max, uint64_t *v)
 {
-	const struct json_t *n = import_json_get(obj, key);
+	const struct json_t *n = json_tree_get(obj, key);
 
 	if (!n)
 		return lldb_fail(l, at, key, "is missing");
-	if (import_json_is_object(n))
-		n = import_json_get(n, "value");
-	if (!import_json_number(n, v) &&
-	    (max != UINT64_MAX || !ini_number(import_json_text(n), v)))
+	if (json_tree_is_object(n))
+		n = json_tree_get(n, "value");
+	if (!json_tree_number(n, v) &&
+	    (max != UINT64_MAX || !ini_number(json_tree_text(n), v)))
 		return lldb_fail(l, at, key, "is no number");
 	return *v <= max ? 0 : lldb_fail(l, at, key, "is too large");
 }
@@ -94,9 +95,9 @@ static int lldb_text(const struct lldb_bundle *l, const struct json_t *obj,
 		     const struct lldb_place *at, const char *key, bool must,
 		     const char **s)
 {
-	const struct json_t *n = import_json_get(obj, key);
+	const struct json_t *n = json_tree_get(obj, key);
 
-	*s = import_json_text(n);
+	*s = json_tree_text(n);
 	if (!n && !must)
 		return 0;
 	if (!n)
@@ -107,7 +108,7 @@ static int lldb_text(const struct lldb_bundle *l, const struct json_t *obj,
 /* In the first schema these lie in "trace". */
 static const struct json_t *head_of(const struct lldb_bundle *l)
 {
-	const struct json_t *trace = import_json_get(l->root, "trace");
+	const struct json_t *trace = json_tree_get(l->root, "trace");
 
 	return trace ? trace : l->root;
 }
@@ -120,13 +121,13 @@ static const struct json_t *head_of(const struct lldb_bundle *l)
 static int put_cpu(struct lldb_bundle *l)
 {
 	static const struct lldb_place at = { "cpuInfo" };
-	const struct json_t *info = import_json_get(head_of(l), "cpuInfo");
+	const struct json_t *info = json_tree_get(head_of(l), "cpuInfo");
 	uint64_t family, model, stepping;
 	const char *vendor;
 	char text[64];
 	int rc;
 
-	if (!import_json_is_object(info))
+	if (!json_tree_is_object(info))
 		return lldb_fail(l, &top, "cpuInfo", "is missing");
 	rc = lldb_text(l, info, &at, "vendor", true, &vendor);
 	if (rc == 0)
@@ -213,8 +214,8 @@ static int put_core(const struct lldb_bundle *l, const struct json_t *unit,
 static bool is_aarch64(const struct lldb_bundle *l, const uint64_t *w)
 {
 	const struct json_t *p =
-		import_json_at(import_json_get(l->root, "processes"), 0);
-	const char *triple = import_json_text(import_json_get(p, "triple"));
+		json_tree_at(json_tree_get(l->root, "processes"), 0);
+	const char *triple = json_tree_text(json_tree_get(p, "triple"));
 
 	if (triple && (!strncmp(triple, "aarch64", 7) ||
 		       !strncmp(triple, "arm64", 5)))
@@ -235,15 +236,15 @@ static int put_unit(struct lldb_bundle *l)
 	uint64_t words[AUX_CS_N_HEADER + IMPORT_CS_BLOCK] = { 0 };
 	uint64_t *block = words + AUX_CS_N_HEADER;
 	uint64_t *w = block + AUX_CS_NR_PARAMS + 1;
-	const struct json_t *all = import_json_get(l->root, "traceUnits");
-	const struct json_t *unit = import_json_at(all, 0);
+	const struct json_t *all = json_tree_get(l->root, "traceUnits");
+	const struct json_t *unit = json_tree_at(all, 0);
 	struct lldb_place at = lldb_place(&top, "traceUnits", 0);
 	int rc;
 
 	if (!unit)
 		return lldb_fail(l, &top, "traceUnits",
 				 "is missing: the registers of the ETM");
-	if (import_json_at(all, 1))
+	if (json_tree_at(all, 1))
 		return lldb_fail(l, &top, "traceUnits",
 				 "has several units: whose trace a thread's "
 				 "buffer is, it does not say");
@@ -270,9 +271,9 @@ static int put_unit(struct lldb_bundle *l)
 /* "cores" (with "coreId") is what "cpus" was called at first. */
 static const struct json_t *cpus_of(const struct lldb_bundle *l)
 {
-	const struct json_t *cpus = import_json_get(l->root, "cpus");
+	const struct json_t *cpus = json_tree_get(l->root, "cpus");
 
-	return cpus ? cpus : import_json_get(l->root, "cores");
+	return cpus ? cpus : json_tree_get(l->root, "cores");
 }
 
 /*
@@ -283,7 +284,7 @@ static const struct json_t *cpus_of(const struct lldb_bundle *l)
 static int put_info(struct lldb_bundle *l)
 {
 	static const struct lldb_place at = { "tscPerfZeroConversion" };
-	const struct json_t *conv = import_json_get(l->root, at.text);
+	const struct json_t *conv = json_tree_get(l->root, at.text);
 	uint64_t priv[AUX_PT_N_PRIV] = {
 		[AUX_PT_PMU_TYPE] = IMPORT_PMU, [AUX_PT_TIME_MULT] = 1,
 		[AUX_PT_NORETCOMP_BIT] = NORETCOMP_BIT,
@@ -390,11 +391,11 @@ static int trace_path(struct lldb_bundle *l, const struct json_t *obj,
 					    "traceFile", "etmTrace" };
 	size_t i = 0;
 
-	while (i < 2 && !import_json_get(obj, keys[i]))
+	while (i < 2 && !json_tree_get(obj, keys[i]))
 		i++;
 	if (l->is_etm)
 		i = 3;
-	if (must && !import_json_get(obj, keys[i]))
+	if (must && !json_tree_get(obj, keys[i]))
 		return lldb_fail(l, at, keys[0], "is missing");
 	return lldb_text(l, obj, at, keys[i], must, path);
 }
@@ -409,14 +410,14 @@ static int put_cpu_streams(struct lldb_bundle *l, const struct json_t *cpus)
 	const struct json_t *cpu;
 	int rc = 0;
 
-	if (!import_json_is_array(cpus))
+	if (!json_tree_is_array(cpus))
 		return lldb_fail(l, &top, "cpus", "is no list");
-	for (size_t i = 0; rc == 0 && (cpu = import_json_at(cpus, i)); i++) {
+	for (size_t i = 0; rc == 0 && (cpu = json_tree_at(cpus, i)); i++) {
 		struct lldb_place at = lldb_place(&top, "cpus", i);
 		struct import_who who = { -1U, -1U, 0, 0 };
 		const char *trace, *switches;
-		bool old = !import_json_get(cpu, "id") &&
-			   import_json_get(cpu, "coreId");
+		bool old = !json_tree_get(cpu, "id") &&
+			   json_tree_get(cpu, "coreId");
 		uint64_t id;
 
 		rc = lldb_number(l, cpu, &at, old ? "coreId" : "id", MAX_CPU,
@@ -443,15 +444,15 @@ static int put_thread_streams(struct lldb_bundle *l)
 	const struct json_t *processes, *p, *threads, *t;
 	int rc = 0;
 
-	processes = import_json_get(l->root, "processes");
-	for (size_t i = 0; (p = import_json_at(processes, i)); i++) {
+	processes = json_tree_get(l->root, "processes");
+	for (size_t i = 0; (p = json_tree_at(processes, i)); i++) {
 		struct lldb_place at = lldb_place(&top, "processes", i);
 		uint64_t pid, tid;
 
 		rc = lldb_number(l, p, &at, "pid", INT32_MAX, &pid);
-		threads = import_json_get(p, "threads");
+		threads = json_tree_get(p, "threads");
 		for (size_t k = 0;
-		     rc == 0 && (t = import_json_at(threads, k)); k++) {
+		     rc == 0 && (t = json_tree_at(threads, k)); k++) {
 			struct lldb_place in = lldb_place(&at, "threads", k);
 			struct import_who who = { (uint32_t)pid, 0, -1U, 0 };
 			const char *path;
@@ -536,7 +537,7 @@ static int put_file(struct lldb_bundle *l, const char *name,
 static int lldb_put_kernel(struct lldb_bundle *l)
 {
 	static const struct lldb_place at = { "kernel" };
-	const struct json_t *k = import_json_get(l->root, "kernel");
+	const struct json_t *k = json_tree_get(l->root, "kernel");
 	struct import_map m = { .pid = UINT32_MAX, .addr = KERNEL_BASE };
 	const char *file;
 	int rc;
@@ -544,7 +545,7 @@ static int lldb_put_kernel(struct lldb_bundle *l)
 	if (!k)
 		return 0;
 	rc = lldb_text(l, k, &at, "file", true, &file);
-	if (rc == 0 && import_json_get(k, "loadAddress"))
+	if (rc == 0 && json_tree_get(k, "loadAddress"))
 		rc = lldb_number(l, k, &at, "loadAddress", UINT64_MAX, &m.addr);
 	if (rc == 0)
 		rc = put_file(l, file, &m, true);
@@ -576,17 +577,17 @@ static int put_module(struct lldb_bundle *l, const struct json_t *module,
 static int put_modules(struct lldb_bundle *l, const struct json_t *process,
 		       const struct lldb_place *at, uint32_t pid, bool absent)
 {
-	const struct json_t *modules = import_json_get(process, "modules");
+	const struct json_t *modules = json_tree_get(process, "modules");
 	const struct json_t *m;
 	int rc = 0;
 
-	if (modules && !import_json_is_array(modules))
+	if (modules && !json_tree_is_array(modules))
 		return lldb_fail(l, at, "modules", "is no list");
-	for (size_t i = 0; rc == 0 && (m = import_json_at(modules, i));
+	for (size_t i = 0; rc == 0 && (m = json_tree_at(modules, i));
 	     i++) {
 		struct lldb_place in = lldb_place(at, "modules", i);
 
-		rc = import_json_is_object(m) ?
+		rc = json_tree_is_object(m) ?
 			     put_module(l, m, &in, pid, absent) :
 			     lldb_fail(l, &in, "", "is no object");
 	}
@@ -596,11 +597,11 @@ static int put_modules(struct lldb_bundle *l, const struct json_t *process,
 /* The name of a process is that of its first module. */
 static const char *process_name(const struct json_t *process)
 {
-	const struct json_t *m = import_json_get(process, "modules");
+	const struct json_t *m = json_tree_get(process, "modules");
 	const char *path, *slash;
 
-	m = import_json_at(m, 0);
-	path = import_json_text(import_json_get(m, "systemPath"));
+	m = json_tree_at(m, 0);
+	path = json_tree_text(json_tree_get(m, "systemPath"));
 	slash = path ? strrchr(path, '/') : NULL;
 	return slash ? slash + 1 : path ? path : "";
 }
@@ -610,13 +611,13 @@ static const char *process_name(const struct json_t *process)
 static int put_threads(struct lldb_bundle *l, const struct json_t *process,
 		       const struct lldb_place *at, uint32_t pid)
 {
-	const struct json_t *threads = import_json_get(process, "threads");
+	const struct json_t *threads = json_tree_get(process, "threads");
 	const struct json_t *t;
 	int rc = 0;
 
-	if (!import_json_is_array(threads))
+	if (!json_tree_is_array(threads))
 		return lldb_fail(l, at, "threads", "is missing");
-	for (size_t i = 0; rc == 0 && (t = import_json_at(threads, i));
+	for (size_t i = 0; rc == 0 && (t = json_tree_at(threads, i));
 	     i++) {
 		struct lldb_place in = lldb_place(at, "threads", i);
 		uint64_t tid;
@@ -638,7 +639,7 @@ static int put_process(struct lldb_bundle *l, const struct json_t *p,
 	uint64_t pid;
 	int rc;
 
-	if (!import_json_is_object(p))
+	if (!json_tree_is_object(p))
 		return lldb_fail(l, at, "", "is no object");
 	rc = lldb_number(l, p, at, "pid", INT32_MAX, &pid);
 	if (rc == 0)
@@ -653,13 +654,13 @@ static int put_process(struct lldb_bundle *l, const struct json_t *p,
 /* kernel, and processes with modules and threads. */
 static int lldb_put_processes(struct lldb_bundle *l)
 {
-	const struct json_t *all = import_json_get(l->root, "processes");
+	const struct json_t *all = json_tree_get(l->root, "processes");
 	const struct json_t *p;
 	int rc = 0;
 
-	if (all && !import_json_is_array(all))
+	if (all && !json_tree_is_array(all))
 		return lldb_fail(l, &top, "processes", "is no list");
-	for (size_t i = 0; rc == 0 && (p = import_json_at(all, i)); i++) {
+	for (size_t i = 0; rc == 0 && (p = json_tree_at(all, i)); i++) {
 		struct lldb_place at = lldb_place(&top, "processes", i);
 
 		rc = put_process(l, p, &at);
@@ -747,12 +748,12 @@ static int open_bundle(struct aux_reader **r, const struct import_source *s,
 			      "the bundle's description has more than %d bytes",
 			      MAX_TEXT);
 	if (rc == 0)
-		rc = import_json_parse(&l.root, f.data, f.len, diag);
+		rc = json_tree_parse(&l.root, f.data, f.len, diag);
 	if (rc == 0)
 		rc = build_bundle(&l);
 	if (rc == 0)
 		rc = import_build_open(&b, r, s->path, diag);
-	import_json_free(l.root);
+	json_tree_free(l.root);
 	import_unmap_file(&f);
 	import_build_fini(&b);
 	free(l.dir);

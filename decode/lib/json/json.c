@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * JSON through jansson, which is included here alone. Keys that come twice are
+ * json: see json.h. Keys that come twice are
  * refused: which one counts differs from parser to parser.
  */
 #ifdef HAVE_JSON
@@ -13,7 +13,7 @@
 
 #include "common/diag.h"
 
-#include "decode/lib/import/impl.h"
+#include "decode/lib/json/json.h"
 
 #ifdef HAVE_JSON
 
@@ -87,7 +87,7 @@ static char *quote_wide(const char *text, size_t len, size_t *n)
  * jansson bounds the depth (2,048), so a hostile text cannot exhaust the stack.
  * It does not take NULL for an empty text.
  */
-int import_json_parse(struct json_t **root, const void *text, size_t len,
+int json_tree_parse(struct json_t **root, const void *text, size_t len,
 		      struct aux_diag *diag)
 {
 	size_t n;
@@ -106,33 +106,32 @@ int import_json_parse(struct json_t **root, const void *text, size_t len,
 			"no JSON, line %d: %s", e.line, e.text);
 }
 
-void import_json_free(struct json_t *root)
+void json_tree_free(struct json_t *root)
 {
 	json_decref(root);
 }
 
-bool import_json_is_object(const struct json_t *n)
+bool json_tree_is_object(const struct json_t *n)
 {
 	return json_is_object(n);
 }
 
-bool import_json_is_array(const struct json_t *n)
+bool json_tree_is_array(const struct json_t *n)
 {
 	return json_is_array(n);
 }
 
-const struct json_t *import_json_get(const struct json_t *n,
-				     const char *key)
+const struct json_t *json_tree_get(const struct json_t *n, const char *key)
 {
 	return json_object_get(n, key);
 }
 
-const struct json_t *import_json_at(const struct json_t *n, size_t i)
+const struct json_t *json_tree_at(const struct json_t *n, size_t i)
 {
 	return json_array_get(n, i);
 }
 
-const char *import_json_text(const struct json_t *n)
+const char *json_tree_text(const struct json_t *n)
 {
 	const char *s = json_string_value(n);
 
@@ -140,7 +139,7 @@ const char *import_json_text(const struct json_t *n)
 }
 
 /* Reals are no numbers here: 1e3 for an address would be a mistake. */
-bool import_json_number(const struct json_t *n, uint64_t *v)
+bool json_tree_number(const struct json_t *n, uint64_t *v)
 {
 	const char *s = json_string_value(n);
 	char *end;
@@ -156,55 +155,66 @@ bool import_json_number(const struct json_t *n, uint64_t *v)
 	return true;
 }
 
+bool json_tree_integer(const struct json_t *n, int64_t *v)
+{
+	*v = json_integer_value(n);
+	return json_is_integer(n);
+}
+
 #else
 
-int import_json_parse(struct json_t **root, const void *text, size_t len,
+int json_tree_parse(struct json_t **root, const void *text, size_t len,
 		      struct aux_diag *diag)
 {
 	(void)text, (void)len;
 	*root = NULL;
 	return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-			"an LLDB trace bundle, but this build has no JSON: "
+			"this is JSON, and this build has none: "
 			"install libjansson-dev and build again");
 }
 
-void import_json_free(struct json_t *root)
+void json_tree_free(struct json_t *root)
 {
 	(void)root;
 }
 
-bool import_json_is_object(const struct json_t *n)
+bool json_tree_is_object(const struct json_t *n)
 {
 	(void)n;
 	return false;
 }
 
-bool import_json_is_array(const struct json_t *n)
+bool json_tree_is_array(const struct json_t *n)
 {
 	(void)n;
 	return false;
 }
 
-const struct json_t *import_json_get(const struct json_t *n,
-				     const char *key)
+const struct json_t *json_tree_get(const struct json_t *n, const char *key)
 {
 	(void)n, (void)key;
 	return NULL;
 }
 
-const struct json_t *import_json_at(const struct json_t *n, size_t i)
+const struct json_t *json_tree_at(const struct json_t *n, size_t i)
 {
 	(void)n, (void)i;
 	return NULL;
 }
 
-const char *import_json_text(const struct json_t *n)
+const char *json_tree_text(const struct json_t *n)
 {
 	(void)n;
 	return NULL;
 }
 
-bool import_json_number(const struct json_t *n, uint64_t *v)
+bool json_tree_number(const struct json_t *n, uint64_t *v)
+{
+	(void)n, (void)v;
+	return false;
+}
+
+bool json_tree_integer(const struct json_t *n, int64_t *v)
 {
 	(void)n, (void)v;
 	return false;
