@@ -36,14 +36,18 @@ that "--port x: what a port is" "$err" grep -q 'not a port, 1 to 65535, nor -' "
 is $? 2 "both on standard input: status 2"
 "$auxdecode" gdb -o "$out" fixtures/hello_cyc.data >"$out" 2>"$err"
 is $? 2 "gdb -o: status 2"
-"$auxdecode" gdbserver --port - --pid 999999 fixtures/hello_cyc.data >"$out" 2>"$err" </dev/null
+"$auxdecode" gdbserver --port - --pid 999999 --symfs fixtures/symfs fixtures/hello_cyc.data >"$out" 2>"$err" </dev/null
 is $? 1 "a process that is not in it: status 1"
-that "a process that is not in it: it is said" "$err" grep -q 'nothing of process 999999 was traced' "$err"
+that "a process that is not in it: it is said" "$err" grep -q 'no instruction of process 999999 could be followed' "$err"
 
 # ---- steps ----
-"$auxdecode" insn -F tid,ip fixtures/hello_cyc.data 2>"$err" | grep -v '^#' >"$SCRATCH/want"
+"$auxdecode" gdbserver --port - fixtures/hello_cyc.data >"$out" 2>"$err" </dev/null
+is $? 1 "without the code: status 1"
+that "without the code: it is said, and what says more" "$err" grep -q '`auxdecode insn fixtures/hello_cyc.data` says' "$err"
+"$auxdecode" insn -F tid,ip --symfs fixtures/symfs fixtures/hello_cyc.data 2>"$err" | grep -v '^#' >"$SCRATCH/want"
+that "a fixture has instructions" - test -s "$SCRATCH/want"
 # shellcheck disable=SC2046
-remote walk $(server fixtures/hello_cyc.data) >"$SCRATCH/walk" 2>"$err"
+remote walk $(server fixtures/hello_cyc.data --symfs fixtures/symfs) >"$SCRATCH/walk" 2>"$err"
 that "of a fixture: what insn prints" "$err" cmp -s "$SCRATCH/want" "$SCRATCH/walk"
 
 if [ "$(uname -m)" = x86_64 ]; then

@@ -68,9 +68,12 @@ static int serve(const struct cmd_options *o, struct session *s, int in, int out
 		.at_begin = own->at == AT_BEGIN, .gap_text = advice_gap,
 	};
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
-	int err = gdb_serve(&config, &diag);
+	int err = gdb_serve(&config, &diag), status;
 
-	return err ? cmd_failed(o->path, err, &diag) : CMD_OK;
+	status = err ? cmd_failed(o->path, err, &diag) : CMD_OK;
+	if (err == -AUX_E_NOENT)
+		cmd_line("auxdecode: `auxdecode insn FILE` says what is missing");
+	return status;
 }
 
 static int fail(const char *what, int fd)

@@ -54,8 +54,10 @@ static uint32_t order_of(const struct walker *k)
 
 static void add_frame(struct search *s, uint64_t back, bool interrupted)
 {
+	const struct record *rec = walker_record(&s->k);
+
 	s->frames[s->n++] = (struct replay_frame){
-		.back = back, .time_ns = walker_record(&s->k)->time_ns,
+		.call = rec->first + rec->span, .back = back, .time_ns = rec->time_ns,
 		.order = order_of(&s->k), .interrupted = interrupted,
 	};
 }

@@ -101,7 +101,7 @@ static int choose_pid(struct replay *r, int64_t pid, struct aux_diag *diag)
 		pid = window_first_pid(r, diag, &err);
 	if (!err && pid < 0)
 		return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
-				"no process of it is known to have run");
+				"no instruction of a process of it could be followed");
 	r->pid = (uint32_t)pid;
 	return err;
 }
@@ -143,7 +143,7 @@ int replay_open(struct replay **out, const struct replay_config *config,
 		err = replay_first(r, &at, diag);
 		if (!err)
 			err = diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
-				       "nothing of process %u was traced", r->pid);
+				       "no instruction of process %u could be followed", r->pid);
 	}
 	if (err < 0) {
 		replay_close(r);

@@ -113,6 +113,7 @@ int replay_thread(struct replay *r, const struct replay_place *at, uint32_t tid,
 
 /* A caller of what runs at a place. */
 struct replay_frame {
+	uint64_t call;		/* the instruction that called, or did not run; */
 	uint64_t back;		/* where it goes on after the call */
 	uint64_t time_ns;	/* of the call, */
 	uint32_t order;		/* and which of the calls of that time */
