@@ -188,6 +188,7 @@ int cmd_diff(const struct cmd_options *o);
 int cmd_summary(const struct cmd_options *o);
 int cmd_tui(const struct cmd_options *o);
 int cmd_gdb(const struct cmd_options *o);
+int cmd_dap(const struct cmd_options *o);
 int cmd_gdbserver(const struct cmd_options *o);
 
 /* Options that one command without a sink has alone, for the table: each stands
