@@ -9,6 +9,8 @@
 #	gdb_remote.py points ADDR,... SERVER...	how often each breakpoint stops, back and
 #		forwards: "ADDR BACK FORWARDS"
 #	gdb_remote.py gaps SERVER...	how many gaps stop it on its way back and forwards
+#	gdb_remote.py interrupt SERVER...	what runs on stops when it is asked to, back and
+#		forwards, and goes on from there
 #	gdb_remote.py noise SEED N SERVER...	N packets of anything; the server must go on
 #		answering
 import random
@@ -134,6 +136,20 @@ def gaps(server):
     print(count_gaps(server, "bc"), count_gaps(server, "vCont;c"))
 
 
+def interrupt(server):
+    """The byte is there before the run has begun."""
+    server.ask("Z0,1,1")        # never reached, so all of it is looked through
+    places = []
+    for command in (b"bc", b"vCont;c"):
+        before = server.pc()
+        server.process.stdin.write(b"$%s#%02x\x03" % (command, sum(command) & 0xff))
+        print(server.packet()[:3], end=" ")
+        places.append(server.pc() != before)
+        print("edge" if is_edge(server.ask(command.decode())) else "?")
+    if not any(places):
+        raise SystemExit("it never came anywhere")
+
+
 WORDS = ["g", "p10", "pffffffff", "m0,1000", "mffffffffffe00000,ffffffff", "m,", "Z0,", "Z9,1,1",
          "z0,1,1", "Hg0", "Hc-1", "Hgzz", "T1", "vCont;s", "vCont;c:0", "vCont", "vCont;r1,2",
          "bs", "bc", "b", "s", "c", "?", "qC", "qXfer:features:read:target.xml:0,fff",
@@ -175,6 +191,8 @@ def main():
         walk(Server(args))
     elif what == "points":
         points(args[0].split(","), Server(args[1:]))
+    elif what == "interrupt":
+        interrupt(Server(args))
     elif what == "gaps":
         gaps(Server(args))
     else:

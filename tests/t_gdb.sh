@@ -71,6 +71,11 @@ if [ "$(uname -m)" = x86_64 ]; then
 	ok $? "breakpoints stop nowhere else" "$err"
 	is "$(cat "$out")" "$(cat "$SCRATCH/want")" "breakpoints stop as often as they ran, both ways"
 
+	# shellcheck disable=SC2046
+	remote interrupt $(server "$data") >"$out" 2>"$err"
+	is "$(cat "$out")" "T02 edge
+T02 edge" "an interrupt stops it, both ways, and it goes on"
+
 	# a flow with holes: each stops, both ways
 	"$auxcap" -e soft_pt/native,psb_period=0/u --inject-overflow 2 -o "$data" -- "$programs/replayed" >"$out" 2>"$err"
 	"$auxdecode" count "$data" >"$out" 2>"$err"

@@ -78,7 +78,7 @@ struct scan_part {
 	const struct replay_points *points;
 	uint64_t from, to;	/* ns */
 	uint64_t time_ns;	/* found: when */
-	bool broken;		/* it was interrupted */
+	bool broken;		/* it was interrupted, there if it went forwards */
 };
 
 /* When the process may be at a point, or at a gap, first (back: last) between two times.

@@ -423,6 +423,15 @@ static bool next_part(struct runner *run, struct scan_part *part, uint64_t beyon
 	return true;
 }
 
+/* Interrupted: as far as it had come, which is a time. */
+static int stop_there(struct runner *run, struct replay_why *why, uint64_t time_ns)
+{
+	int rc = replay_seek(run->k.r, time_ns, run->at, run->k.diag);
+
+	why->stop = REPLAY_INTERRUPTED;
+	return rc < 0 ? rc : 0;
+}
+
 /* To the window in which the next stop may be. 1; 0: there is none, and why says what
  * that means. */
 static int run_far(struct runner *run, struct replay_why *why)
@@ -443,10 +452,8 @@ static int run_far(struct runner *run, struct replay_why *why)
 	}
 	if (rc < 0)
 		return rc;
-	if (part.broken) {
-		why->stop = REPLAY_INTERRUPTED;
-		return 0;
-	}
+	if (part.broken)
+		return stop_there(run, why, run->back ? beyond : part.time_ns);
 	if (!rc)
 		return stop_at_edge(run, why);
 	k->w = run->back ? window_before(k->r, part.time_ns, k->diag, &err) :

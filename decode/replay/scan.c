@@ -18,7 +18,8 @@ struct scan {
 	bool (*interrupted)(void *priv);
 	void *priv;
 	bool found, broken;
-	uint64_t time_ns;	/* of the first, or (back) of the last */
+	uint64_t time_ns;	/* of the first, or (back) of the last; or where it
+				 * was interrupted */
 	unsigned n;
 };
 
@@ -91,6 +92,8 @@ static int flow(void *sink, const struct flow_ctx *ctx, const struct aux_flow *e
 		s->n = 0;
 		s->broken = s->interrupted(s->priv);
 	}
+	if (s->broken && !s->back)
+		s->time_ns = time_ns;
 	return s->broken;
 }
 
