@@ -60,6 +60,16 @@ if [ "$(uname -m)" = x86_64 ]; then
 		ok $? "packets of anything, seed $seed: it goes on" "$err"
 	done
 
+	"$auxcap" -e soft_pt/native/u -o "$data" -- sh -c 'ls / | wc -l' >"$out" 2>"$err"
+	"$auxdecode" gdbserver --port - "$data" >"$out" 2>"$err" </dev/null
+	is $? 0 "several processes: a client that goes away at once"
+	that "several processes: which there are" "$err" grep -q '3 processes: sh/[0-9]*, .*; this is the one with which the trace begins, --pid PID' "$err"
+	pid=$(sed -n 's/.*[ ,]ls\/\([0-9]*\).*/\1/p' "$err")
+	# shellcheck disable=SC2046
+	remote walk $(server "$data" --pid "$pid") >"$SCRATCH/walk" 2>"$err"
+	"$auxdecode" insn -F tid,ip --pid "$pid" "$data" 2>"$err" | grep -v '^#' >"$SCRATCH/want"
+	that "several processes: one of them, as insn has it" "$err" cmp -s "$SCRATCH/want" "$SCRATCH/walk"
+
 	# more than one window, and addresses that ran once, sometimes, often
 	"$auxcap" -e soft_pt/native/u -o "$data" -- /usr/bin/python3 -S -E -c pass >"$out" 2>"$err"
 	"$auxdecode" insn -F ip "$data" 2>"$err" | grep -v '^#' | sort | uniq -c >"$SCRATCH/counts"

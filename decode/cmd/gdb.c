@@ -59,6 +59,31 @@ const struct cmd_own cmd_gdbserver_own = {
 
 #define SCRIPT "python exec(gdb.execute(\"monitor script\", to_string=True))"
 
+#define PROCESSES 6	/* that are named */
+
+/* Which processes there are, where there are several to choose from. */
+static void name_processes(struct session *s)
+{
+	const struct timeline *tl = session_timeline(s);
+	struct outbuf *o = outbuf_new(-1);
+	unsigned n = 0;
+	uint32_t tid;
+	size_t i = 0;
+
+	while (o && timeline_next_thread(tl, &i, &tid)) {
+		if (!tid || timeline_pid(tl, tid, UINT64_MAX - 1) != tid)
+			continue;
+		if (n++ < PROCESSES)
+			outbuf_printf(o, "%s%s/%u", n > 1 ? ", " : "",
+				      timeline_comm(tl, tid, UINT64_MAX - 1), tid);
+	}
+	if (o && n > 1)
+		cmd_line("auxdecode: %u processes: %.*s%s; this is the one with which the "
+			 "trace begins, --pid PID is another", n,
+			 (int)(o->p - o->buf), o->buf, n > PROCESSES ? ", .." : "");
+	outbuf_free(o);
+}
+
 static int serve(const struct cmd_options *o, struct session *s, int in, int out)
 {
 	const struct gdbserver_options *own = o->own;
@@ -68,8 +93,11 @@ static int serve(const struct cmd_options *o, struct session *s, int in, int out
 		.at_begin = own->at == AT_BEGIN, .gap_text = advice_gap,
 	};
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
-	int err = gdb_serve(&config, &diag), status;
+	int err, status;
 
+	if (!own->pid)
+		name_processes(s);
+	err = gdb_serve(&config, &diag);
 	status = err ? cmd_failed(o->path, err, &diag) : CMD_OK;
 	if (err == -AUX_E_NOENT)
 		cmd_line("auxdecode: `auxdecode insn FILE` says what is missing");
