@@ -197,7 +197,7 @@ function onKey(e) {
 
 /* ---- the state in the address, for a link to what is seen ---- */
 
-let saving = 0, restoring = true;
+let saving = 0, restoring = true, seen = location.hash;
 
 /* Places are ns from the beginning. */
 const toNs = (v) => +(v / M.ticks).toFixed(1);
@@ -226,7 +226,8 @@ function stateText() {
 	return s.toString();
 }
 
-/* Not with every step of a drag: browsers limit how often. */
+/* Not with every step of a drag: browsers limit how often. An address that somebody else
+ * has just written is to be restored, and not to be written over before it is. */
 function saveState() {
 	if (saving || restoring)
 		return;
@@ -234,8 +235,10 @@ function saveState() {
 		const text = stateText();
 
 		saving = 0;
-		if (`#${text}` !== location.hash && (text || location.hash))
-			history.replaceState(null, "", `#${text}`);
+		if (location.hash !== seen || `#${text}` === seen || !(text || seen))
+			return;
+		history.replaceState(null, "", `#${text}`);
+		seen = location.hash;
 	}, 300);
 }
 
@@ -255,6 +258,7 @@ function restoreFlame(s) {
 
 /* What does not fit this page is left out. */
 function restoreState(hash) {
+	seen = hash;
 	const s = new URLSearchParams(hash.slice(1)), [a, b] = pair(s.get("view"));
 	const [from, to] = pair(s.get("range")), call = /^(\d+)\.(\d+)$/.exec(s.get("call") || "");
 
