@@ -6,9 +6,11 @@
  * calls of that time. So a step over a call goes on until the same frame runs again,
  * however deep a recursion was in between.
  */
+#include <stdlib.h>
+
 #include "decode/dap/impl.h"
 
-#define LINE_STEPS 1000000	/* instructions of one line, at most */
+#define ASK_EVERY 1024	/* instructions, between two questions whether to stop */
 
 /* Which activation of a function runs; and where it was called and goes on. */
 struct frame {
@@ -70,44 +72,64 @@ int step_run(struct server *s, bool back, struct replay_why *why)
 	return err;
 }
 
+/* The breakpoints and one more; v is the caller's to free. NULL: out of memory. */
+static uint64_t *add_point(const struct server *s, uint64_t addr, size_t *n)
+{
+	size_t n_before = 0, n_all = s->points.n_addrs;
+	uint64_t *v = reallocarray(NULL, n_all + 1, sizeof(*v));
+
+	if (!v)
+		return NULL;
+	while (n_before < n_all && s->points.addrs[n_before] < addr) {
+		v[n_before] = s->points.addrs[n_before];
+		n_before++;
+	}
+	*n = n_before;
+	v[(*n)++] = addr;
+	for (size_t i = n_before; i < n_all; i++)
+		if (s->points.addrs[i] != addr)
+			v[(*n)++] = s->points.addrs[i];
+	return v;
+}
+
+/* Whether a thread is at an address in the frame. 1, 0, or an error. */
+static int is_there(struct server *s, const struct replay_place *at, uint32_t tid,
+		    uint64_t addr, const struct frame *frame)
+{
+	struct replay_state st;
+	struct frame f;
+	int err = replay_state(s->replay, at, &st, s->diag);
+
+	if (err || st.pc != addr || st.tid != tid)
+		return err;
+	err = find_frame(s, at, &f);
+	return err ? err : is_same(&f, frame);
+}
+
 /* Runs a thread to an address in the frame. Breakpoints stop on the way. */
 static int run_to(struct server *s, struct replay_place *at, uint32_t tid,
 		  uint64_t addr, const struct frame *frame, bool back,
 		  struct replay_why *why)
 {
-	uint64_t both[257];
-	struct replay_points points = { both, 0 };
-	struct replay_state st;
-	struct frame f;
-	size_t n = s->points.n_addrs < 256 ? s->points.n_addrs : 256, i = 0;
-	int err;
+	struct replay_points points = { NULL, 0 };
+	uint64_t *v = add_point(s, addr, &points.n);
+	int rc = v ? 0 : -AUX_E_NOMEM;
 
-	for (; i < n && s->points.addrs[i] < addr; i++)
-		both[points.n++] = s->points.addrs[i];
-	both[points.n++] = addr;
-	for (; i < n; i++)
-		if (s->points.addrs[i] != addr)
-			both[points.n++] = s->points.addrs[i];
-	for (;;) {
-		err = replay_run(s->replay, at, &points, back, ask, s, why, s->diag);
-		if (!err && why->stop == REPLAY_GAP && !s->stops_at_gaps)
+	points.v = v;
+	while (!rc) {
+		rc = replay_run(s->replay, at, &points, back, ask, s, why, s->diag);
+		if (rc || (why->stop == REPLAY_GAP && !s->stops_at_gaps))
 			continue;
-		if (!err && why->stop == REPLAY_POINT)
-			err = replay_state(s->replay, at, &st, s->diag);
-		if (err || why->stop != REPLAY_POINT)
-			return err;
-		if (st.pc == addr && st.tid == tid) {
-			err = find_frame(s, at, &f);
-			if (err)
-				return err;
-			if (is_same(&f, frame)) {
-				why->stop = REPLAY_DONE;
-				return 0;
-			}
-		}
-		if (is_wanted(s, at))
-			return 0;
+		if (why->stop != REPLAY_POINT)
+			break;
+		rc = is_there(s, at, tid, addr, frame);
+		if (rc > 0)
+			why->stop = REPLAY_DONE;
+		else if (!rc && is_wanted(s, at))
+			break;
 	}
+	free(v);
+	return rc < 0 ? rc : 0;
 }
 
 /* To the caller: where it goes on, or (back) the call. */
@@ -131,55 +153,72 @@ static int step_out(struct server *s, struct replay_place *at, uint32_t tid, boo
 		      back, why);
 }
 
-/* One instruction, with a call that it is as one of the frame. */
-static int step_instruction(struct server *s, struct replay_place *at, uint32_t tid,
-			    bool over, bool back, const struct frame *frame,
-			    struct replay_why *why)
+/* In a function that the frame has called: to where that goes on, or (back) to the call.
+ * Anything else that runs instead, a signal's handler or what the frame returned to, stays
+ * where it is. */
+static int skip_call(struct server *s, struct replay_place *at, uint32_t tid, bool back,
+		     const struct frame *frame, struct replay_why *why)
 {
-	struct frame f;
-	int err = replay_step(s->replay, at, tid, back, why, s->diag);
+	struct frame outer = { .known = false };
+	struct replay_frame callers[2];
+	int n = replay_callers(s->replay, at, callers, 2, s->diag);
 
-	if (!err && why->stop == REPLAY_GAP && !s->stops_at_gaps)
-		why->stop = REPLAY_DONE;
-	if (err || why->stop != REPLAY_DONE || !over)
-		return err;
-	err = find_frame(s, at, &f);
-	/* deeper than the frame: what runs was called by it */
-	if (err || is_same(&f, frame) || !f.known)
-		return err;
-	for (struct replay_frame callers[2];;) {
-		struct frame outer = { .known = false };
-		int n = replay_callers(s->replay, at, callers, 2, s->diag);
-
-		if (n < 0)
-			return n;
-		if (n > 1)
-			outer = (struct frame){ callers[1], true };
-		if (!n || !is_same(&outer, frame))
-			return 0;	/* it returned, or something else runs */
-		return run_to(s, at, tid, back ? callers[0].call : callers[0].back,
-			      frame, back, why);
-	}
+	if (n < 0)
+		return n;
+	if (n > 1)
+		outer = (struct frame){ callers[1], true };
+	if (!n || !is_same(&outer, frame))
+		return 0;
+	return run_to(s, at, tid, back ? callers[0].call : callers[0].back, frame, back,
+		      why);
 }
 
-/* Where a line step is: its line, and whose. */
+/* Where a step is: whose frame, which line. */
 struct spot {
 	struct place_line line;
 	struct frame frame;
-	uint64_t pc;
 };
 
-static int find_spot(struct server *s, const struct replay_place *at,
-		     struct spot *spot)
+/* frame of it is known. */
+static int find_line(struct server *s, const struct replay_place *at, struct spot *spot)
 {
 	struct replay_state st;
 	int err = replay_state(s->replay, at, &st, s->diag);
 
-	if (err)
+	if (!err)
+		spot->line = source_line_of(s, st.space, st.pc);
+	return err;
+}
+
+static int find_spot(struct server *s, const struct replay_place *at, struct spot *spot)
+{
+	int err = find_frame(s, at, &spot->frame);
+
+	return err ? err : find_line(s, at, spot);
+}
+
+/* One instruction, with a call that it is as one of the frame. spot is that of at, before
+ * and after; who called is looked for only where that may have changed, for it may be far
+ * back. */
+static int step_instruction(struct server *s, struct replay_place *at, uint32_t tid,
+			    bool over, bool back, struct spot *spot,
+			    struct replay_why *why)
+{
+	struct frame frame = spot->frame;
+	int err = replay_step(s->replay, at, tid, back, why, s->diag);
+
+	if (!err && why->stop == REPLAY_GAP && !s->stops_at_gaps)
+		why->stop = REPLAY_DONE;
+	if (err || why->stop != REPLAY_DONE)
 		return err;
-	spot->pc = st.pc;
-	spot->line = source_line_of(s, st.space, st.pc);
-	return find_frame(s, at, &spot->frame);
+	if (why->crossed)
+		err = find_frame(s, at, &spot->frame);
+	if (!err && over && !is_same(&spot->frame, &frame)) {
+		err = skip_call(s, at, tid, back, &frame, why);
+		if (!err)
+			err = find_frame(s, at, &spot->frame);
+	}
+	return err ? err : find_line(s, at, spot);
 }
 
 static bool is_other(const struct spot *a, const struct spot *b)
@@ -188,18 +227,25 @@ static bool is_other(const struct spot *a, const struct spot *b)
 	       !is_same(&a->frame, &b->frame);
 }
 
-/* Back to the first instruction of the line on end of which it is. */
+/* Whether to go on with a line: it may be a loop that takes long. */
+static bool is_patient(struct server *s, unsigned n, struct replay_why *why)
+{
+	if (n % ASK_EVERY || !ask(s))
+		return true;
+	why->stop = REPLAY_INTERRUPTED;
+	return false;
+}
+
+/* Back to the first instruction of the line on whose last one it is. */
 static int back_to_begin(struct server *s, struct replay_place *at, uint32_t tid,
 			 const struct spot *line, struct replay_why *why)
 {
 	struct replay_place before = *at;
-	struct spot spot;
+	struct spot spot = *line;
 	int err;
 
-	for (unsigned n = 0; n < LINE_STEPS; n++) {
-		err = step_instruction(s, &before, tid, true, true, &line->frame, why);
-		if (!err && why->stop == REPLAY_DONE)
-			err = find_spot(s, &before, &spot);
+	for (unsigned n = 1; is_patient(s, n, why); n++) {
+		err = step_instruction(s, &before, tid, true, true, &spot, why);
 		if (err)
 			return err;
 		if (why->stop != REPLAY_DONE || is_other(&spot, line))
@@ -219,32 +265,31 @@ static int step_line(struct server *s, struct replay_place *at, uint32_t tid, bo
 	struct spot from, spot;
 	int err = find_spot(s, at, &from);
 
-	for (unsigned n = 0; !err && n < LINE_STEPS; n++) {
-		err = step_instruction(s, at, tid, over || !from.line.file, back,
-				       &from.frame, why);
-		if (!err && why->stop == REPLAY_DONE)
-			err = find_spot(s, at, &spot);
-		if (err || why->stop != REPLAY_DONE)
-			return err;
-		if (!spot.line.file && !is_same(&spot.frame, &from.frame) &&
-		    from.line.file) {
+	spot = from;
+	for (unsigned n = 1; !err && is_patient(s, n, why); n++) {
+		err = step_instruction(s, at, tid, over || !from.line.file, back, &spot,
+				       why);
+		if (!err && why->stop == REPLAY_DONE && !spot.line.file &&
+		    from.line.file && !is_same(&spot.frame, &from.frame)) {
 			err = step_out(s, at, tid, back, why);
 			if (!err && why->stop == REPLAY_DONE)
 				err = find_spot(s, at, &spot);
-			if (err || why->stop != REPLAY_DONE)
-				return err;
 		}
+		if (err || why->stop != REPLAY_DONE)
+			return err;
 		if (spot.line.file && is_other(&spot, &from))
 			break;
 	}
-	return err || !back ? err : back_to_begin(s, at, tid, &spot, why);
+	if (err || !back || why->stop != REPLAY_DONE)
+		return err;
+	return back_to_begin(s, at, tid, &spot, why);
 }
 
 int step_thread(struct server *s, uint32_t tid, enum step_by by, bool back,
 		bool by_instruction, struct replay_why *why)
 {
 	struct replay_place at;
-	struct frame frame;
+	struct spot spot;
 	int rc = dap_place(s, tid, &at);
 
 	*why = (struct replay_why){ .stop = REPLAY_DONE };
@@ -253,8 +298,8 @@ int step_thread(struct server *s, uint32_t tid, enum step_by by, bool back,
 	if (rc >= 0 && by == STEP_OUT)
 		rc = step_out(s, &at, tid, back, why);
 	else if (rc >= 0 && by_instruction)
-		rc = find_frame(s, &at, &frame) ? :
-		     step_instruction(s, &at, tid, by == STEP_OVER, back, &frame, why);
+		rc = find_spot(s, &at, &spot) ? :
+		     step_instruction(s, &at, tid, by == STEP_OVER, back, &spot, why);
 	else if (rc >= 0)
 		rc = step_line(s, &at, tid, by == STEP_OVER, back, why);
 	return rc < 0 ? rc : dap_go(s, &at);

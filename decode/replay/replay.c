@@ -277,6 +277,15 @@ int replay_thread(struct replay *r, const struct replay_place *at, uint32_t tid,
 
 /* ---- steps and runs ---- */
 
+/* May what comes after the record have other callers? */
+static bool is_crossing(const struct record *rec)
+{
+	return !rec->n || (rec->what != AUX_END_FALL && rec->what != AUX_END_JUMP &&
+			   rec->what != AUX_END_IND_JUMP && rec->what != AUX_END_COND &&
+			   rec->what != AUX_END_COND_TAKEN &&
+			   rec->what != AUX_END_COND_NOT_TAKEN);
+}
+
 int replay_step(struct replay *r, struct replay_place *at, uint32_t tid, bool back,
 		struct replay_why *why, struct aux_diag *diag)
 {
@@ -291,9 +300,12 @@ int replay_step(struct replay *r, struct replay_place *at, uint32_t tid, bool ba
 		at->insn += back ? UINT32_MAX : 1;
 		return 0;
 	}
+	why->crossed = walker_tid(&k) != tid || (!back && is_crossing(walker_record(&k)));
 	while ((rc = walker_move(&k, back)) > 0) {
 		if (walker_tid(&k) != tid)
 			continue;
+		if (back || !is_code(&k))
+			why->crossed |= is_crossing(walker_record(&k));
 		if (walker_record(&k)->kind == AUX_FLOW_GAP) {
 			why->stop = REPLAY_GAP;
 			why->cause = walker_record(&k)->what;

@@ -83,6 +83,8 @@ enum replay_stop {
 struct replay_why {
 	enum replay_stop stop;
 	unsigned cause;		/* of a GAP */
+	bool crossed;		/* of a step: a call, a return or an interrupt lies
+				 * between, so the callers may be others */
 };
 
 /* To the next instruction of a thread (the one before, back). */
