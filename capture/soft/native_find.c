@@ -107,5 +107,6 @@ void soft_find_native(struct soft_native *n)
 		 strerror(err));
 	snprintf(n->fix, sizeof(n->fix), "%s",
 		 read_setting("/proc/sys/vm/memfd_noexec") == 2 ?
-		 "sudo sysctl vm.memfd_noexec=1" : "allow it");
+		 "sudo sysctl vm.memfd_noexec=1" :
+		 "the policy that forbids it, as of SELinux, has to let auxcap do so");
 }

@@ -794,22 +794,32 @@ static int launch(struct step *st, int *failed)
 	return 0;
 }
 
-/* A clone event does not say whether the new task shares the process. */
-pid_t step_tgid_of(pid_t tid)
+long step_status(pid_t tid, const char *key, char *state)
 {
 	char path[64], line[256];
-	int tgid = tid;
+	size_t n = strlen(key);
+	long value = -1;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", tid);
 	f = fopen(path, "re");
-	if (!f)
-		return tid;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "Tgid: %d", &tgid) == 1)
-			break;
-	fclose(f);
-	return tgid;
+	while (f && fgets(line, sizeof(line), f)) {
+		if (state && !strncmp(line, "State:\t", 7))
+			*state = line[7];
+		if (!strncmp(line, key, n) && line[n] == ':')
+			value = strtol(line + n + 1, NULL, 10);
+	}
+	if (f)
+		fclose(f);
+	return value;
+}
+
+/* A clone event does not say whether the new task shares the process. */
+pid_t step_tgid_of(pid_t tid)
+{
+	long tgid = step_status(tid, "Tgid", NULL);
+
+	return tgid > 0 ? (pid_t)tgid : tid;
 }
 
 struct step_process *step_process_get(struct step *st, pid_t pid,

@@ -203,6 +203,8 @@ void step_thread_drop(struct step *st, struct step_thread *t);
 struct step_process *step_process_get(struct step *st, pid_t pid,
 				      const struct step_process *parent);
 pid_t step_tgid_of(pid_t tid);
+/* A number of /proc/TID/status; -1: there is none. state: its letter; NULL: not wanted. */
+long step_status(pid_t tid, const char *key, char *state);
 void step_report_comm(struct step_thread *t);
 bool step_is_32bit(pid_t tid);
 /* Keeps the first error; it ends the recording. */

@@ -40,39 +40,18 @@
 #define KTHREADD 2		/* the kernel's threads are its children */
 #define END_NS 3000000000u	/* for the program beside them to end */
 
-/* A number of /proc/TID/status; -1: there is none. state: its letter. */
-static long read_status(pid_t tid, const char *key, char *state)
-{
-	char path[64], line[256];
-	size_t n = strlen(key);
-	long value = -1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		if (!strncmp(line, "State:\t", 7))
-			*state = line[7];
-		if (!strncmp(line, key, n) && line[n] == ':')
-			value = strtol(line + n + 1, NULL, 10);
-	}
-	if (f)
-		fclose(f);
-	return value;
-}
-
 static int refuse(struct aux_diag *diag, pid_t tid, int err)
 {
 	char state = 0;
-	long tracer = read_status(tid, "TracerPid", &state);
-	long parent = read_status(tid, "PPid", &state);
+	long tracer = step_status(tid, "TracerPid", &state);
+	long parent = step_status(tid, "PPid", &state);
 
 	if (tracer > 0)
 		return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
 				"thread %d is traced already, by process %ld "
 				"(a debugger, strace?): end that first", tid,
 				tracer);
-	if (read_status(tid, "VmSize", &state) < 0)
+	if (step_status(tid, "VmSize", &state) < 0)
 		return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
 				parent == 0 || parent == KTHREADD ?
 				"thread %d has no user code: it belongs to the "
@@ -104,7 +83,7 @@ static int seize(struct step *st, pid_t tid)
 		err = errno;
 		if (err == ESRCH)
 			return 0;
-		if (read_status(tid, "TracerPid", &state) != getpid())
+		if (step_status(tid, "TracerPid", &state) != getpid())
 			return !state || state == 'Z' || state == 'X' ? 0 :
 				       refuse(st->diag, tid, err);
 	}
@@ -324,8 +303,8 @@ int soft_step_check(const struct target *tg, struct aux_diag *diag)
 		const struct target_watch *w = &tg->watches[i];
 
 		fd = openat(w->proc_fd, "mem", O_RDONLY | O_CLOEXEC);
-		if (fd < 0 || read_status(w->id, "TracerPid", &state) > 0 ||
-		    read_status(w->id, "VmSize", &state) < 0) {
+		if (fd < 0 || step_status(w->id, "TracerPid", &state) > 0 ||
+		    step_status(w->id, "VmSize", &state) < 0) {
 			int err = errno;
 
 			if (fd >= 0)

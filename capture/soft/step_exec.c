@@ -28,18 +28,7 @@ static bool may_trace_any(void)
 /* Then no program gives it more rights. */
 static bool has_no_new_privs(pid_t tid)
 {
-	char path[64], line[256];
-	int value = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "NoNewPrivs: %d", &value) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return value;
+	return step_status(tid, "NoNewPrivs", NULL) > 0;
 }
 
 /* As the process sees it: below its root, or its working directory. */

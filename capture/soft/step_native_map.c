@@ -80,19 +80,7 @@ static bool find_syscall(struct helper *h)
 /* The process has a seccomp filter, or cannot be read. */
 static bool is_filtered(pid_t pid)
 {
-	char path[64], line[256];
-	int mode = 1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return true;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "Seccomp: %d", &mode) == 1)
-			break;
-	fclose(f);
-	return mode != 0;
+	return step_status(pid, "Seccomp", NULL) != 0;
 }
 
 /* One system call; its result or a negative errno. */
