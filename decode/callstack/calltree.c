@@ -789,28 +789,25 @@ static const char *name_root(const struct calltree_node *n, char *buf)
 	return buf;
 }
 
+const char *calltree_other(uint32_t func)
+{
+	static const char *const names[CALLTREE_N_OTHERS] = {
+		"[gap]", "[not traced]", "[off CPU]", "[in the kernel]",
+		"[filtered]", "[folded]" };
+
+	return names[CALLTREE_GAP - func];
+}
+
 const char *calltree_name(const struct calltree *t, const struct calls *c,
 			  uint32_t node, char buf[CALLTREE_NAME])
 {
 	const struct calltree_node *n = &t->nodes[node];
 	const struct call_func *f;
 
-	switch (n->func) {
-	case CALLTREE_ROOT:
+	if (n->func == CALLTREE_ROOT)
 		return node ? name_root(n, buf) : "all";
-	case CALLTREE_GAP:
-		return "[gap]";
-	case CALLTREE_OFF:
-		return "[not traced]";
-	case CALLTREE_OFF_CPU:
-		return "[off CPU]";
-	case CALLTREE_IN_KERNEL:
-		return "[in the kernel]";
-	case CALLTREE_FILTERED:
-		return "[filtered]";
-	case CALLTREE_FOLDED:
-		return "[folded]";
-	}
+	if (n->func >= CALLTREE_FOLDED)
+		return calltree_other(n->func);
 	f = calls_func(c, n->func);
 	if (f && f->name)
 		return f->name;

@@ -182,6 +182,9 @@ struct calltree_func *calltree_funcs_below(const struct calltree *t, size_t n,
 							const struct calltree_node *root),
 					   const void *priv);
 
+/* What is no function, CALLTREE_FOLDED to CALLTREE_GAP: "[not traced]". */
+const char *calltree_other(uint32_t func);
+
 /* What to show for a node: in buf, or what lives as long as the functions do. A
  * thread is "comm/1234", a process "comm/1234" of its pid, an unknown one
  * "[unknown]/stream 3". */

@@ -20,6 +20,7 @@
 
 #include "common/array.h"
 #include "common/diag.h"
+#include "decode/callstack/calltree.h"
 #include "decode/export/impl.h"
 #include "decode/sink/sink.h"
 #include "decode/lib/code/code.h"
@@ -561,12 +562,6 @@ static void close_export(void *sink)
 	free(e);
 }
 
-const char *const export_untraced[UNTRACED_N] = {
-	[UNTRACED_UNKNOWN] = "[not traced]",
-	[UNTRACED_KERNEL] = "[in the kernel]",
-	[UNTRACED_FILTERED] = "[filtered]",
-};
-
 /* On failure close_export frees what was made. */
 static int start_parts(struct exporter *e, struct aux_diag *diag)
 {
@@ -574,10 +569,10 @@ static int start_parts(struct exporter *e, struct aux_diag *diag)
 	int err = 0;
 
 	for (unsigned i = 0; i < UNTRACED_N && !err; i++) {
-		e->off[i] = export_intern(&e->x, export_untraced[i]);
+		e->off[i] = export_intern(&e->x, calltree_other(calltree_untraced(i)));
 		err = e->off[i] ? 0 : -AUX_E_NOMEM;
 	}
-	e->away = export_intern(&e->x, "[off CPU]");
+	e->away = export_intern(&e->x, calltree_other(CALLTREE_OFF_CPU));
 	if (err)
 		return err;
 	if (c->schema)

@@ -50,9 +50,6 @@ struct export_track {
 	struct aux_flow gap;
 };
 
-/* What slices and frames of time that is not traced are called. */
-extern const char *const export_untraced[UNTRACED_N];
-
 enum export_kind {
 	EXPORT_FRAME = 0,	/* a call */
 	EXPORT_OFF,		/* the thread's trace was off: a filter, or the

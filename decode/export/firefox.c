@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
+#include "decode/callstack/calltree.h"
 #include "decode/export/firefox.h"
 
 /* Deeper stacks, and more different ones, end in a frame "[folded]"; as deep as
@@ -765,7 +766,7 @@ static int open_firefox(void **format, struct export *x, struct aux_diag *diag)
 	f->text = outbuf_new(-1);
 	f->off_cpu = export_intern(x, "[off CPU]");
 	for (unsigned i = 0; i < UNTRACED_N; i++)
-		f->untraced[i] = export_intern(x, export_untraced[i]);
+		f->untraced[i] = export_intern(x, calltree_other(calltree_untraced(i)));
 	f->gap = export_intern(x, "[gap]");
 	f->folded = export_intern(x, "[folded]");
 	return f->spool && f->text && f->off_cpu && f->untraced[0] &&

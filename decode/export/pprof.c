@@ -245,9 +245,6 @@ static int put_func(struct pprof *f, uint64_t id, uint32_t func)
  * from 1 on. */
 static int use_location(struct pprof *f, uint32_t func, uint64_t *id)
 {
-	static const char *const others[CALLTREE_N_OTHERS] = {
-		"[gap]", "[not traced]", "[off CPU]", "[in the kernel]",
-		"[filtered]", "[folded]" };
 	uint64_t name;
 	uint32_t *done;
 	*id = func < CALLTREE_FOLDED ? (uint64_t)func + CALLTREE_N_OTHERS + 1
@@ -260,7 +257,7 @@ static int use_location(struct pprof *f, uint32_t func, uint64_t *id)
 	*done = 1;
 	if (func < CALLTREE_FOLDED)
 		return put_func(f, *id, func);
-	name = use_string(f, others[*id - 1]);
+	name = use_string(f, calltree_other(func));
 	return put_place(f, *id, 0, 0, name, name, 0, 0);
 }
 
