@@ -60,11 +60,11 @@ if [ "$(uname -m)" = x86_64 ]; then
 		ok $? "packets of anything, seed $seed: it goes on" "$err"
 	done
 
-	"$auxcap" -e soft_pt/native/u -o "$data" -- sh -c 'ls / | wc -l' >"$out" 2>"$err"
+	"$auxcap" -e soft_pt/native/u -o "$data" -- sh -c "$programs/hello_static; $programs/hello_static; :" >"$out" 2>"$err"
 	"$auxdecode" gdbserver --port - "$data" >"$out" 2>"$err" </dev/null
 	is $? 0 "several processes: a client that goes away at once"
 	that "several processes: which there are" "$err" grep -q '3 processes: sh/[0-9]*, .*; this is the one with which the trace begins, --pid PID' "$err"
-	pid=$(sed -n 's/.*[ ,]ls\/\([0-9]*\).*/\1/p' "$err")
+	pid=$(sed -n 's/.*hello_static\/\([0-9]*\).*/\1/p' "$err")
 	# shellcheck disable=SC2046
 	remote walk $(server "$data" --pid "$pid") >"$SCRATCH/walk" 2>"$err"
 	"$auxdecode" insn -F tid,ip --pid "$pid" "$data" 2>"$err" | grep -v '^#' >"$SCRATCH/want"
@@ -111,7 +111,6 @@ script='python exec(gdb.execute("monitor script", to_string=True))'
 
 if [ "$(uname -m)" = x86_64 ]; then
 	record soft_pt/native/u "$programs/replayed"
-	steps replayed
 	run_gdb -ex "source tests/gdb_steps.py" "$programs/replayed" | grep '^at ' >"$SCRATCH/live"
 	# shellcheck disable=SC2046
 	run_gdb -ex "target remote | $(server "$data" --at begin)" -ex "$script" \
@@ -135,11 +134,8 @@ if [ "$(uname -m)" = x86_64 ]; then
 	# over TCP, and as `auxdecode gdb` does it
 	"$auxdecode" gdbserver "$data" 2>"$err" &
 	pid=$!
-	for _ in $(seq 200); do
-		port=$(sed -n "s/.*target remote :\([0-9]*\)'.*/\1/p" "$err")
-		[ -z "$port" ] || break
-		sleep 0.05
-	done
+	waits grep -q 'target remote :[0-9]' "$err"
+	port=$(sed -n "s/.*target remote :\([0-9]*\)'.*/\1/p" "$err")
 	run_gdb -ex "target remote :$port" -ex 'p $pc' -ex detach >"$out"
 	wait $pid
 	is $? 0 "over TCP: status 0"
