@@ -95,6 +95,7 @@ static int serve(const struct cmd_options *o, struct session *s, int in, int out
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	int err, status;
 
+	signal(SIGPIPE, SIG_IGN);
 	if (!own->pid)
 		name_processes(s);
 	err = gdb_serve(&config, &diag);
@@ -154,7 +155,6 @@ static int serve_port(const struct cmd_options *o, struct session *s, uint64_t p
 		return CMD_FAILED;
 	}
 	close(fd);
-	signal(SIGPIPE, SIG_IGN);
 	status = serve(o, s, client, client);
 	close(client);
 	return status;
@@ -242,7 +242,6 @@ static int serve_gdb(const struct cmd_options *o, struct session *s,
 	if (!gdb)
 		run_gdb(m);
 	signal(SIGINT, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
 	client = accept_gdb(m, gdb);
 	if (client >= 0) {
 		status = serve(o, s, client, client);

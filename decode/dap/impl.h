@@ -24,7 +24,8 @@ struct message {
 };
 
 struct wire {
-	int in, out;
+	int in;
+	struct outbuf *to;
 	char *buf;		/* what was read, and is no message yet */
 	size_t n, cap;
 	bool ended;		/* the other side is gone */

@@ -157,9 +157,9 @@ void message_free(struct message *m)
 bool wire_is_broken(struct wire *w)
 {
 	struct pollfd fd = { .fd = w->in, .events = POLLIN };
-	struct aux_diag diag;
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 
-	while (!w->ended && poll(&fd, 1, 0) > 0)
+	while (!w->ended && w->n < DAP_MESSAGE_MAX && poll(&fd, 1, 0) > 0)
 		fill(w);
 	while (w->buf && take(w, &diag) > 0)
 		;
@@ -181,28 +181,9 @@ void wire_fini(struct wire *w)
 	free(w->buf);
 }
 
-static int send_all(struct wire *w, const char *p, size_t n)
-{
-	while (n) {
-		ssize_t done = write(w->out, p, n);
-
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0) {
-			w->ended = true;
-			return -AUX_E_IO;
-		}
-		p += done;
-		n -= (size_t)done;
-	}
-	return 0;
-}
-
 /* o is freed. */
 static int send_object(struct wire *w, struct outbuf *o, const struct outbuf *body)
 {
-	char header[64];
-	size_t n;
 	int err;
 
 	if (body && body->p > body->buf) {
@@ -211,13 +192,13 @@ static int send_object(struct wire *w, struct outbuf *o, const struct outbuf *bo
 		outbuf_str(o, "}");
 	}
 	outbuf_str(o, "}");
-	n = (size_t)(o->p - o->buf);
-	snprintf(header, sizeof(header), LENGTH " %zu\r\n\r\n", n);
 	err = outbuf_failed(o) || (body && outbuf_failed(body)) ? -AUX_E_NOMEM : 0;
-	if (!err)
-		err = send_all(w, header, strlen(header));
-	if (!err)
-		err = send_all(w, o->buf, n);
+	if (!err) {
+		outbuf_printf(w->to, LENGTH " %zu\r\n\r\n", (size_t)(o->p - o->buf));
+		outbuf_put(w->to, o->buf, (size_t)(o->p - o->buf));
+		err = outbuf_flush(w->to);
+		w->ended |= err < 0;
+	}
 	outbuf_free(o);
 	return err;
 }

@@ -510,10 +510,10 @@ int dap_serve(const struct dap_config *config, struct aux_diag *diag)
 {
 	struct server s = {
 		.config = config, .diag = diag, .stops_at_gaps = true,
-		.wire = { .in = config->in, .out = config->out },
+		.wire = { .in = config->in, .to = outbuf_new(config->out) },
 		.body = outbuf_new(-1),
 	};
-	int err = s.body ? 0 : -AUX_E_NOMEM;
+	int err = s.body && s.wire.to ? 0 : -AUX_E_NOMEM;
 
 	s.wire.last = &s.wire.first;
 	if (!err && disasm_new(&s.disasm, DISASM_INTEL, NULL) < 0)
@@ -528,6 +528,7 @@ int dap_serve(const struct dap_config *config, struct aux_diag *diag)
 	free(s.points.addrs);
 	disasm_free(s.disasm);
 	wire_fini(&s.wire);
+	outbuf_free(s.wire.to);
 	outbuf_free(s.body);
 	return err;
 }

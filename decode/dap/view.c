@@ -334,22 +334,6 @@ int dap_view_disassembly(struct server *s, const struct json_t *args)
 	return 0;
 }
 
-static void put_base64(struct outbuf *o, const uint8_t *p, size_t n)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-				     "0123456789+/";
-	for (size_t i = 0; i < n; i += 3) {
-		uint32_t v = (uint32_t)p[i] << 16 |
-			     (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
-			     (i + 2 < n ? p[i + 2] : 0);
-		char text[4] = { digits[v >> 18], digits[v >> 12 & 63],
-				 i + 1 < n ? digits[v >> 6 & 63] : '=',
-				 i + 2 < n ? digits[v & 63] : '=' };
-
-		outbuf_put(o, text, sizeof(text));
-	}
-}
-
 /* Code alone: what data was is in no trace. */
 int dap_view_memory(struct server *s, const struct json_t *args)
 {
@@ -370,7 +354,7 @@ int dap_view_memory(struct server *s, const struct json_t *args)
 		      addr, (size_t)count - n);
 	if (n) {
 		outbuf_str(s->body, ",\"data\":\"");
-		put_base64(s->body, buf, n);
+		outbuf_base64(s->body, buf, n);
 		outbuf_str(s->body, "\"");
 	}
 	free(buf);
@@ -379,37 +363,16 @@ int dap_view_memory(struct server *s, const struct json_t *args)
 
 /* ---- the console ---- */
 
-static int seek(struct server *s, const char *args, char *text, size_t len)
+static int seek(struct server *s, const char *words, char *text, size_t len)
 {
-	uint64_t from, to, ns;
 	struct replay_place at;
-	char *end;
-	double v = strtod(args, &end);
-	int rc;
+	int rc = replay_seek_words(s->replay, words, &at, s->diag);
 
-	replay_times(s->replay, &from, &to);
-	if (!strcmp(args, "begin")) {
-		rc = replay_first(s->replay, &at, s->diag);
-	} else if (!strcmp(args, "end")) {
-		rc = replay_last(s->replay, &at, s->diag);
-	} else if (!to) {
-		snprintf(text, len, "the trace has no times: seek begin, seek end");
-		return 0;
-	} else if (end != args && v >= 0 && (!*end || !strcmp(end, "%"))) {
-		ns = *end ? from + (uint64_t)((double)(to - from) * (v < 100 ? v : 100) /
-					      100) : (uint64_t)(v * 1e9);
-		rc = replay_seek(s->replay, ns, &at, s->diag);
-	} else {
-		snprintf(text, len, "seek SECONDS, N%%, begin or end");
+	if (rc == -AUX_E_INVAL || !rc) {
+		snprintf(text, len, "%s", rc ? s->diag->text : "nothing runs there");
 		return 0;
 	}
-	if (rc < 0)
-		return rc;
-	if (!rc) {
-		snprintf(text, len, "nothing runs there");
-		return 0;
-	}
-	rc = dap_go(s, &at);
+	rc = rc < 0 ? rc : dap_go(s, &at);
 	snprintf(text, len, "there");
 	return rc ? rc : dap_stopped(s, "goto", NULL);
 }
@@ -418,7 +381,7 @@ int dap_view_evaluate(struct server *s, const struct json_t *args)
 {
 	const char *words = json_tree_text(json_tree_get(args, "expression"));
 	struct replay_state st;
-	char text[256], time[48] = "";
+	char text[512], time[48] = "";
 	int err = 0;
 
 	if (!words)

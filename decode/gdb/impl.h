@@ -12,7 +12,8 @@
 #define GDB_PACKET 16384	/* bytes between $ and # */
 
 struct link {
-	int in, out;
+	int in;
+	struct outbuf *to;
 	bool no_ack;
 	bool ended;		/* the other side is gone */
 	bool broke;		/* it asked to stop what runs */

@@ -4,7 +4,6 @@
  * its times, its gaps.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/embed.h"
@@ -63,41 +62,15 @@ static int go(struct server *s, int found, const struct replay_place *at)
 	return err;
 }
 
-/* SECONDS as they are shown, N%, begin, end. */
 static int seek(struct server *s, const char *args)
 {
-	uint64_t from, to, ns = 0;
 	struct replay_place at;
-	char *end;
-	double v;
+	int rc = replay_seek_words(s->replay, args, &at, s->diag);
 
-	replay_times(s->replay, &from, &to);
-	if (!strcmp(args, "begin"))
-		return go(s, replay_first(s->replay, &at, s->diag), &at);
-	if (!strcmp(args, "end"))
-		return go(s, replay_last(s->replay, &at, s->diag), &at);
-	if (!to) {
-		outbuf_str(s->out, "the trace has no times: `seek begin` and `seek end` "
-				   "are all there is\n");
-		return 0;
-	}
-	v = strtod(args, &end);
-	if (end != args && !strcmp(end, "%") && v >= 0 && v <= 100) {
-		ns = from + (uint64_t)((double)(to - from) * v / 100);
-	} else if (*args >= '0' && *args <= '9') {
-		ns = strtoull(args, &end, 10) * 1000000000;
-		for (uint64_t unit = 100000000; *end == '.' && end[1] >= '0' &&
-						end[1] <= '9' && unit; unit /= 10) {
-			ns += (uint64_t)(end[1] - '0') * unit;
-			*++end = '.';
-		}
-		end += *end == '.';
-	} else {
-		outbuf_str(s->out, "seek SECONDS (as `where` shows them), N%, begin or "
-				   "end\n");
-		return 0;
-	}
-	return go(s, replay_seek(s->replay, ns, &at, s->diag), &at);
+	if (rc != -AUX_E_INVAL)
+		return go(s, rc, &at);
+	outbuf_printf(s->out, "%s\n", s->diag->text);
+	return 0;
 }
 
 static bool is_broken(void *priv)

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "decode/gdb/impl.h"
@@ -35,21 +36,12 @@ static int next(struct link *l)
 	return l->buf[l->at++];
 }
 
-static int send_all(struct link *l, const char *p, size_t n)
+static int flush(struct link *l)
 {
-	while (n) {
-		ssize_t done = write(l->out, p, n);
+	int err = outbuf_flush(l->to);
 
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0) {
-			l->ended = true;
-			return -AUX_E_IO;
-		}
-		p += done;
-		n -= (size_t)done;
-	}
-	return 0;
+	l->ended |= err < 0;
+	return err;
 }
 
 static int hex(int c)
@@ -80,7 +72,8 @@ static int read_body(struct link *l)
 	if (l->ended)
 		return -1;
 	l->packet[l->len] = '\0';
-	return fits && (sum & 0xff) == (unsigned)(high << 4 | low);
+	return fits && high >= 0 && low >= 0 &&
+	       (sum & 0xff) == (unsigned)(high << 4 | low);
 }
 
 int link_read(struct link *l)
@@ -95,39 +88,38 @@ int link_read(struct link *l)
 		whole = read_body(l);
 		if (whole < 0)
 			break;
-		if (!l->no_ack && send_all(l, whole ? "+" : "-", 1))
-			break;
+		if (!l->no_ack) {
+			outbuf_str(l->to, whole ? "+" : "-");
+			if (flush(l))
+				break;
+		}
 		if (whole)
 			return 1;
 	}
 	return 0;
 }
 
+static void put_byte(struct link *l, char c, unsigned *sum)
+{
+	*sum += (uint8_t)c;
+	outbuf_put(l->to, &c, 1);
+}
+
 int link_send(struct link *l, const char *p, size_t n)
 {
-	struct outbuf *o = outbuf_new(-1);
 	unsigned sum = 0;
-	int err;
 
-	if (!o)
-		return -AUX_E_NOMEM;
-	outbuf_str(o, "$");
+	outbuf_str(l->to, "$");
 	for (size_t i = 0; i < n; i++) {
-		char c = p[i];
-
-		if (c == '#' || c == '$' || c == '}' || c == '*') {
-			outbuf_str(o, "}");
-			c ^= 0x20;
+		if (p[i] && strchr("#$}*", p[i])) {
+			put_byte(l, '}', &sum);
+			put_byte(l, p[i] ^ 0x20, &sum);
+		} else {
+			put_byte(l, p[i], &sum);
 		}
-		outbuf_put(o, &c, 1);
 	}
-	for (const char *q = o->buf + 1; q < o->p; q++)
-		sum += (uint8_t)*q;
-	outbuf_printf(o, "#%02x", sum & 0xff);
-	err = outbuf_failed(o) ? -AUX_E_NOMEM :
-				 send_all(l, o->buf, (size_t)(o->p - o->buf));
-	outbuf_free(o);
-	return err;
+	outbuf_printf(l->to, "#%02x", sum & 0xff);
+	return flush(l);
 }
 
 bool link_is_broken(struct link *l)

@@ -653,16 +653,17 @@ int gdb_serve(const struct gdb_config *config, struct aux_diag *diag)
 {
 	struct server s = {
 		.config = config, .diag = diag, .out = outbuf_new(-1),
-		.link = { .in = config->in, .out = config->out },
+		.link = { .in = config->in, .to = outbuf_new(config->out) },
 		.codeview = session_codeview(config->session),
 		.host = session_host(config->session),
 	};
-	int err = s.out ? begin(&s) : -AUX_E_NOMEM;
+	int err = s.out && s.link.to ? begin(&s) : -AUX_E_NOMEM;
 
 	if (!err)
 		err = serve(&s);
 	replay_close(s.replay);
 	outbuf_free(s.out);
+	outbuf_free(s.link.to);
 	outbuf_free(s.object);
 	free(s.points.v);
 	return err;

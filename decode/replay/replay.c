@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* replay: see replay.h. Places, and moving between them. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/diag.h"
+#include "common/options.h"
 #include "decode/replay/impl.h"
 
 #define FIRST_BYTES 65536	/* of trace, in the first window */
@@ -217,13 +219,47 @@ int replay_last(struct replay *r, struct replay_place *at, struct aux_diag *diag
 	return go_to_edge(r, w, true, err, at, diag);
 }
 
-int replay_seek(struct replay *r, uint64_t time_ns, struct replay_place *at,
+static int seek(struct replay *r, uint64_t time_ns, struct replay_place *at,
 		struct aux_diag *diag)
 {
 	int err;
 	struct window *w = window_next(r, r->timed ? time_ns : 0, diag, &err);
 
 	return go_to_edge(r, w, false, err, at, diag);
+}
+
+/* N%, of which some decimals may be given, or a time. */
+static bool read_time(const struct replay *r, const char *words, uint64_t *ns)
+{
+	const char *end = option_read_time(words, ns);
+	double percent;
+	char *rest;
+
+	if (end && !*end)
+		return true;
+	percent = *words >= '0' && *words <= '9' ? strtod(words, &rest) : -1;
+	if (percent < 0 || percent > 100 || strcmp(rest, "%"))
+		return false;
+	*ns = r->begin + (uint64_t)((double)(r->end - r->begin) * percent / 100);
+	return true;
+}
+
+int replay_seek_words(struct replay *r, const char *words, struct replay_place *at,
+		      struct aux_diag *diag)
+{
+	uint64_t ns;
+
+	if (!strcmp(words, "begin"))
+		return replay_first(r, at, diag);
+	if (!strcmp(words, "end"))
+		return replay_last(r, at, diag);
+	if (!r->timed)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"the trace has no times: there are begin and end");
+	if (!read_time(r, words, &ns))
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"seek wants a time as 12.5 or 10ms, N%%, begin or end");
+	return seek(r, ns, at, diag);
 }
 
 int replay_state(struct replay *r, const struct replay_place *at,
@@ -438,7 +474,7 @@ static bool next_part(struct runner *run, struct scan_part *part, uint64_t beyon
 /* Interrupted: as far as it had come, which is a time. */
 static int stop_there(struct runner *run, struct replay_why *why, uint64_t time_ns)
 {
-	int rc = replay_seek(run->k.r, time_ns, run->at, run->k.diag);
+	int rc = seek(run->k.r, time_ns, run->at, run->k.diag);
 
 	why->stop = REPLAY_INTERRUPTED;
 	return rc < 0 ? rc : 0;

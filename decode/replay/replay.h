@@ -51,12 +51,14 @@ bool replay_next_thread(const struct replay *r, size_t *i, uint32_t *tid);
 /* The times between which the trace lies, ns; both 0: it has none. */
 void replay_times(const struct replay *r, uint64_t *from, uint64_t *to);
 
-/* The first instruction, the last one, and the first at a time or later.
- * 1, or 0: there is none, and *at stays. */
+/* The first instruction, and the last one. 1, or 0: there is none, and *at stays. */
 int replay_first(struct replay *r, struct replay_place *at, struct aux_diag *diag);
 int replay_last(struct replay *r, struct replay_place *at, struct aux_diag *diag);
-int replay_seek(struct replay *r, uint64_t time_ns, struct replay_place *at,
-		struct aux_diag *diag);
+/* The same by what a person types: "begin", "end", and a time as it is shown or N% of the
+ * trace, which is the first instruction from there on. -AUX_E_INVAL with a text: it is
+ * none of these, or the trace has no times. */
+int replay_seek_words(struct replay *r, const char *words, struct replay_place *at,
+		      struct aux_diag *diag);
 
 /* What is at a place. */
 struct replay_state {

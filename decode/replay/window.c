@@ -78,10 +78,12 @@ static int add(struct fill *f, uint64_t time_ns, const struct aux_flow *ev)
 	} else if (ev->flags & AUX_FLOW_HAS_IP) {
 		r.first = ev->gap.ip;
 	}
-	/* merged by time; where a stream's own goes back a little, the order of the
-	 * merge counts */
-	if (w->n && w->v[w->n - 1].time_ns > time_ns)
+	/* merged by time. Should a stream's go back nevertheless, the order of the merge
+	 * counts, and the window is not cut: what is later would be in none */
+	if (w->n && w->v[w->n - 1].time_ns > time_ns) {
 		r.time_ns = w->v[w->n - 1].time_ns;
+		f->max = 0;
+	}
 	if (w->n == REPLAY_LIMIT)
 		return -AUX_E_LIMIT;
 	if (array_append(&w->v, &w->n, &w->cap, &r, sizeof(r)))

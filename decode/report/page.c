@@ -77,41 +77,12 @@ void column_put(struct column_bytes *c, uint64_t v)
 	c->p[c->n++] = (uint8_t)v;
 }
 
-/* With padding, as atob() wants it. */
-static void put_base64(struct outbuf *out, const uint8_t *p, size_t n)
-{
-	static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "abcdefghijklmnopqrstuvwxyz0123456789+/";
-	char *to = outbuf_room(out, n / 3 * 4 + 4);
-
-	if (!to)
-		return;
-	for (; n >= 3; n -= 3, p += 3) {
-		uint32_t v = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
-
-		*to++ = digit[v >> 18];
-		*to++ = digit[v >> 12 & 63];
-		*to++ = digit[v >> 6 & 63];
-		*to++ = digit[v & 63];
-	}
-	if (n) {
-		uint32_t v = (uint32_t)p[0] << 16 |
-			     (n > 1 ? (uint32_t)p[1] << 8 : 0);
-
-		*to++ = digit[v >> 18];
-		*to++ = digit[v >> 12 & 63];
-		*to++ = n > 1 ? digit[v >> 6 & 63] : '=';
-		*to++ = '=';
-	}
-	out->p = to;
-}
-
 static void put_block(struct outbuf *out, const char *kind, int z,
 		      const uint8_t *p, size_t n)
 {
 	outbuf_printf(out, "<script type=\"text/plain\" class=\"block\" "
 		      "data-kind=\"%s\" data-z=\"%d\">", kind, z);
-	put_base64(out, p, n);
+	outbuf_base64(out, p, n);
 	outbuf_str(out, "</script>\n");
 }
 

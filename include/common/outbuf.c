@@ -259,3 +259,31 @@ char *fmt_time(char *p, uint64_t ns)
 	*p++ = '.';
 	return fmt_nanos(p, (uint32_t)(ns % 1000000000));
 }
+
+void outbuf_base64(struct outbuf *out, const uint8_t *p, size_t n)
+{
+	static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "abcdefghijklmnopqrstuvwxyz0123456789+/";
+	char *to = outbuf_room(out, n / 3 * 4 + 4);
+
+	if (!to)
+		return;
+	for (; n >= 3; n -= 3, p += 3) {
+		uint32_t v = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+
+		*to++ = digit[v >> 18];
+		*to++ = digit[v >> 12 & 63];
+		*to++ = digit[v >> 6 & 63];
+		*to++ = digit[v & 63];
+	}
+	if (n) {
+		uint32_t v = (uint32_t)p[0] << 16 |
+			     (n > 1 ? (uint32_t)p[1] << 8 : 0);
+
+		*to++ = digit[v >> 18];
+		*to++ = digit[v >> 12 & 63];
+		*to++ = n > 1 ? digit[v >> 6 & 63] : '=';
+		*to++ = '=';
+	}
+	out->p = to;
+}

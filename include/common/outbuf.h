@@ -72,6 +72,9 @@ static inline void outbuf_str(struct outbuf *o, const char *s)
 void outbuf_printf(struct outbuf *o, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* In base64, with padding. */
+void outbuf_base64(struct outbuf *out, const uint8_t *p, size_t n);
+
 /*
  * Numbers at p, which has room for 20 bytes; each returns the end. No NUL is
  * written. fmt_hex has no padding; fmt_hex_pad writes exactly width digits or

@@ -416,7 +416,8 @@ static int find_stream_end(struct session *s, const struct stream *st,
 	return rc;
 }
 
-/* The first time that a stream tells, if that is before *begin. */
+/* The first time that a stream tells, if that is before *begin. -AUX_E_UNSUPPORTED: its
+ * times go back. */
 static int find_stream_begin(struct session *s, const struct stream *st,
 			     uint64_t *begin)
 {
@@ -426,9 +427,11 @@ static int find_stream_begin(struct session *s, const struct stream *st,
 	struct search se;
 	int rc = open_search(&se, s, st);
 
-	if (rc == 0 && s->timed && s->chunks.trace_type == AUX_TRACE_INTEL_PT &&
-	    find_dated(&se, 0, &d) > 0)
-		ns = d.ns;
+	if (rc == 0 && s->timed && s->chunks.trace_type == AUX_TRACE_INTEL_PT) {
+		rc = check_order(&se);
+		if (rc == 0 && find_dated(&se, 0, &d) > 0)
+			ns = d.ns;
+	}
 	for (size_t k = 0; k < q->n_marks; k++)
 		if (q->marks[k].time && q->marks[k].time < ns)
 			ns = q->marks[k].time;
@@ -443,10 +446,14 @@ int session_times(struct session *s, uint64_t *from, uint64_t *to)
 	uint64_t begin = UINT64_MAX, end = 0;
 
 	*from = *to = 0;
-	for (size_t i = 0; i < s->n_streams; i++)
-		if (find_stream_begin(s, &s->streams[i], &begin) < 0 ||
-		    find_stream_end(s, &s->streams[i], &end) < 0)
-			return -AUX_E_NOMEM;
+	for (size_t i = 0; i < s->n_streams; i++) {
+		int rc = find_stream_begin(s, &s->streams[i], &begin);
+
+		if (!rc)
+			rc = find_stream_end(s, &s->streams[i], &end);
+		if (rc)
+			return rc == -AUX_E_UNSUPPORTED ? 0 : rc;
+	}
 	if (begin > end)
 		return 0;
 	*from = begin;

@@ -124,7 +124,7 @@ void session_select_tid(struct session *s, int64_t tid);
 /* The next pass is of these times alone, both included; 0 and UINT64_MAX: of all. */
 void session_select_time(struct session *s, uint64_t from, uint64_t to);
 /* When the trace begins and ends, ns, as far as its packets and records say; both 0:
- * they do not. An event may be a little later. -AUX_E_NOMEM. */
+ * they do not, or its times go back. An event may be a little later. -AUX_E_NOMEM. */
 int session_times(struct session *s, uint64_t *from, uint64_t *to);
 
 /*
