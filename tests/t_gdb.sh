@@ -50,6 +50,14 @@ that "a fixture has instructions" - test -s "$SCRATCH/want"
 remote walk $(server fixtures/hello_cyc.data --symfs fixtures/symfs) >"$SCRATCH/walk" 2>"$err"
 that "of a fixture: what insn prints" "$err" cmp -s "$SCRATCH/want" "$SCRATCH/walk"
 
+# the same trace again and again, with times that go back
+"$BUILD/bench_repeat" fixtures/hello_cyc.data "$data" 20000
+"$auxdecode" insn -F tid,ip --symfs fixtures/symfs "$data" 2>"$err" | grep -v '^#' >"$SCRATCH/want"
+that "times that go back: there are instructions" - test "$(wc -l <"$SCRATCH/want")" -gt 5000
+# shellcheck disable=SC2046
+remote walk $(server "$data" --symfs fixtures/symfs) >"$SCRATCH/walk" 2>"$err"
+that "times that go back: what insn prints" "$err" cmp -s "$SCRATCH/want" "$SCRATCH/walk"
+
 if [ "$(uname -m)" = x86_64 ]; then
 	record soft_pt/native/u "$programs/threads"
 	steps threads
