@@ -3,7 +3,7 @@
 # A debugger that does nothing but count: speaks the GDB remote protocol with
 # auxdecode gdbserver.
 #
-#	gdb_remote.py walk SERVER...	back from the end to the begin and forwards again, by
+#	gdb_remote.py walk SERVER...	back from the end to the beginning and forwards again, by
 #		single steps of each thread: prints "TID IP" for each instruction, in
 #		order; fails unless both ways pass the same
 #	gdb_remote.py points ADDR,... SERVER...	how often each breakpoint stops, back and

@@ -36,7 +36,7 @@ struct gdbserver_options {
 	  OPTION_NUMBER(struct gdbserver_options, pid) },		\
 	{ .name = "at", .arg = "PLACE", .values = "end begin",		\
 	  .help = "where it stands at first: at the end, to go back from there\n" \
-		  "(default), or at the begin",				\
+		  "(default), or at the beginning",				\
 	  OPTION_CHOICE(struct gdbserver_options, at) },		\
 	{ .name = NULL }
 

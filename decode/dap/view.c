@@ -266,7 +266,7 @@ static unsigned put_instruction(struct listing *l, uint64_t ip)
 	return len > 0 ? (unsigned)len : 1;
 }
 
-/* Instructions before an address are those of its function, from its begin on. How many
+/* Instructions before an address are those of its function, from its start on. How many
  * of them there are goes to *n; the first wanted is returned. */
 static uint64_t find_before(struct listing *l, uint64_t addr, uint64_t wanted,
 			    uint64_t *n)

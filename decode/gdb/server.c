@@ -438,7 +438,7 @@ static int on_alive(struct server *s, const char *args)
 
 /* ---- questions ---- */
 
-/* NAME:read:ANNEX:OFFSET,LENGTH. What is read from its begin is made anew. */
+/* NAME:read:ANNEX:OFFSET,LENGTH. What is read from its beginning is made anew. */
 static int on_object(struct server *s, char *args)
 {
 	char *name = args, *op = strchr(name, ':'), *annex, *at, *end;

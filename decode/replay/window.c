@@ -17,7 +17,7 @@ struct fill {
 	struct window *w;
 	uint32_t pid;
 	uint64_t max;		/* records; 0: any number */
-	bool tail;		/* what is too much is dropped at the begin, not at
+	bool tail;		/* what is too much is dropped at the beginning, not at
 				 * the end */
 	bool full;		/* at the end something was left out */
 	uint64_t n_dropped;
@@ -254,7 +254,7 @@ struct window *window_next(struct replay *r, uint64_t after, struct aux_diag *di
 	*err = 0;
 	if (!r->timed)
 		return after ? NULL : whole(r, diag, err);
-	/* nothing is before the begin, and what is after the end is with it */
+	/* nothing is before the beginning, and what is after the end is with it */
 	for (from = after; from <= r->end; from = w->to + 1) {
 		to = from < r->begin ? r->begin : from;
 		to = r->end - to > r->step ? to + r->step : UINT64_MAX;
