@@ -374,7 +374,8 @@ def slices(kind):
                 n[name] += 1
                 if name not in [s[0] for s in stack]:
                     in_all[name] += ts - begin
-            while i and stack and stack[-1][0][0] == "[":	# off the CPU while not traced
+            # off the CPU while not traced; a function without a name begins with "[" too
+            while i and stack and (stack[-1][0] in SLICES or stack[-1][0].startswith("[gap")):
                 stack = stack[:-1]
             if not i or stack:
                 got[stack[-1][0] if i else name][i] += ns
