@@ -311,11 +311,13 @@ static int begin(struct calltree *t, struct calltree_thread *ct,
 		ct->last.cycles = last.cycles;
 		ct->seen = true;
 	}
+	ct->begun = true;
 	if (ct->root || t->config.per == CALLTREE_PER_ALL)
 		return 0;
 	ct->root = find_root(t, th);
 	if (!ct->current)
 		ct->current = ct->root;
+	ct->begun = ct->root;
 	return ct->root ? 0 : -AUX_E_NOMEM;
 }
 
@@ -347,6 +349,27 @@ static void add_slice(struct calltree_thread *ct, uint64_t insns, uint64_t cycle
 	s->insns += insns;
 }
 
+/* The same of cycles alone, which is what most ticks bring. */
+static inline int charge_cycles(struct calltree *t, uint32_t node, uint32_t func,
+				uint64_t cycles)
+{
+	if (t->nodes[node].func == CALLTREE_FOLDED)
+		return charge(t, node, func, (struct call_count){ .cycles = cycles });
+	t->nodes[node].own.cycles += cycles;
+	return 0;
+}
+
+/* n * part / all, for part <= all: one function has run in most intervals, and the
+ * product of two small numbers needs no long division. */
+static inline uint64_t share(uint64_t n, uint64_t part, uint64_t all)
+{
+	if (part == all)
+		return n;
+	if ((n | part) >> 32)
+		return (uint64_t)((unsigned __int128)n * part / all);
+	return n * part / all;
+}
+
 /*
  * Distributes the cycles of an interval by instructions; rounding errors go to
  * later slices, so nothing is lost. keep: cycles for which nothing ran wait for
@@ -355,20 +378,18 @@ static void add_slice(struct calltree_thread *ct, uint64_t insns, uint64_t cycle
 static int settle(struct calltree *t, struct calltree_thread *ct, bool keep)
 {
 	struct calltree_slices *s = &ct->slices;
-	struct call_count more = { .cycles = s->cycles };
-	uint64_t left = s->cycles, insns = s->insns;
+	uint64_t left = s->cycles, insns = s->insns, n;
 	int err = 0;
 
 	if (!s->n && keep)
 		return 0;
 	if (!s->n && left)
-		err = charge(t, ct->current, ct->func, more);
+		err = charge_cycles(t, ct->current, ct->func, left);
 	for (uint32_t i = 0; i < s->n && !err && left; i++) {
-		more.cycles = (uint64_t)((unsigned __int128)left *
-					 s->v[i].insns / insns);
+		n = share(left, s->v[i].insns, insns);
 		insns -= s->v[i].insns;
-		left -= more.cycles;
-		err = charge(t, s->v[i].node, s->v[i].func, more);
+		left -= n;
+		err = charge_cycles(t, s->v[i].node, s->v[i].func, n);
 	}
 	s->cycles = s->insns = 0;
 	s->n = 0;
@@ -384,7 +405,7 @@ static inline bool add_self(struct calltree *t, struct calltree_thread *ct,
 {
 	struct call_count *own = &t->nodes[ct->current].own, *last = &ct->last;
 
-	if (!ct->root || ct->away || !last->ns ||
+	if (!ct->begun || ct->away || !last->ns ||
 	    now->ns < last->ns || now->off_ns != last->off_ns ||
 	    now->untraced_ns != last->untraced_ns ||
 	    now->lost_ns != last->lost_ns ||
@@ -515,6 +536,7 @@ int calltree_leave(struct calltree *t, struct calltree_thread *ct,
 	if (end == CALL_END_EXEC && th->depth == 1) {
 		ct->root = 0; /* its name changes */
 		ct->current = 0;
+		ct->begun = false;
 	}
 	return err;
 }

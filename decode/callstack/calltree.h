@@ -121,6 +121,7 @@ struct calltree_thread {
 	uint32_t away;			/* CALLTREE_GAP, calltree_untraced; 0: not */
 	struct call_count last;		/* what is added up so far */
 	bool seen;
+	bool begun;			/* seen, and its root is there if it has one */
 	struct calltree_slices slices;
 };
 

@@ -4,7 +4,7 @@
  *
  * A gap ends where something runs again. callstack/callstack.h is silent when
  * no frame began or ended there, so the flow is cut at that event and the gap
- * of the thread ended by hand (flow_some). n_gapped counts the threads that are
+ * of the thread ended by hand (flowtree_flow). n_gapped counts the threads that are
  * in a gap, so that this costs nothing without gaps.
  */
 #include <stdlib.h>
@@ -105,12 +105,23 @@ static int on_off(void *priv, struct call_thread *th, bool on)
 	return tell(t, ft, ft->ct.current, calltree_off(&t->tree, &ft->ct, th, on));
 }
 
+/* Cycles are of what runs from here to the next tick, where they are wanted so
+ * (calltree_tick). */
+static int on_tick(void *priv, struct call_thread *th)
+{
+	struct flowtree *t = priv;
+	struct flowtree_thread *ft = th->user;
+
+	return t->ticks && ft ? calltree_tick(&t->tree, &ft->ct, th) : 0;
+}
+
 static const struct calls_ops ops = {
 	.enter = on_enter,
 	.leave = on_leave,
 	.turn = on_turn,
 	.gap = on_gap,
 	.off = on_off,
+	.tick = on_tick,
 };
 
 int flowtree_init(struct flowtree *t, const struct sink_host *host,
@@ -172,8 +183,8 @@ static void count_gapped(struct flowtree *t)
 }
 
 /* The events before something runs still belong to the gap. */
-static int flow_some(struct flowtree *t, const struct flow_ctx *ctx,
-		     const struct aux_flow *ev, size_t n)
+int flowtree_flow(struct flowtree *t, const struct flow_ctx *ctx,
+		  const struct aux_flow *ev, size_t n)
 {
 	size_t still;
 	int rc;
@@ -187,47 +198,6 @@ static int flow_some(struct flowtree *t, const struct flow_ctx *ctx,
 	rc = end_gap(t, ctx);
 	count_gapped(t);
 	return rc ? rc : calls_flow(t->calls, ctx, ev + still, n - still);
-}
-
-/* A thread of unknown id is one per stream. */
-static bool is_of(const struct flowtree_thread *ft, const struct flow_ctx *ctx)
-{
-	return ft->thread->tid == ctx->tid && ft->thread->pid == ctx->pid &&
-	       (ctx->tid != UINT32_MAX || ft->thread->stream == ctx->stream);
-}
-
-/* A TIME event that has cycles: they are of what runs from here to the next one
- * (calltree_tick), in the thread that runs now. */
-static int tick(struct flowtree *t, const struct flow_ctx *ctx)
-{
-	struct flowtree_thread *ft = t->ran;
-
-	if (!ft || !is_of(ft, ctx))
-		for (ft = t->threads; ft && !is_of(ft, ctx);)
-			ft = ft->next;
-	if (!ft)
-		return 0;
-	t->ran = ft;
-	return calltree_tick(&t->tree, &ft->ct, ft->thread);
-}
-
-/* Without ticks all in one; with them cut at each TIME that has cycles. */
-int flowtree_flow(struct flowtree *t, const struct flow_ctx *ctx,
-		  const struct aux_flow *ev, size_t n)
-{
-	size_t from = 0;
-	int err = 0;
-
-	for (size_t i = 0; t->ticks && i < n && !err; i++) {
-		if (ev[i].kind != AUX_FLOW_TIME || !ev[i].n)
-			continue;
-		if (i > from)
-			err = flow_some(t, ctx, ev + from, i - from);
-		if (!err)
-			err = tick(t, ctx);
-		from = i;
-	}
-	return err ? err : flow_some(t, ctx, ev + from, n - from);
 }
 
 int flowtree_finish(struct flowtree *t)

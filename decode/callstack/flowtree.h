@@ -21,7 +21,6 @@ struct flowtree {
 	struct calltree tree;
 	struct flowtree_thread *threads;
 	bool ticks;		/* cycles are wanted: see calltree_tick */
-	struct flowtree_thread *ran;	/* the thread that the last tick was for */
 	uint32_t n_gapped;	/* threads that a gap has not ended for */
 	uint64_t n_guessed;	/* frames */
 	/* After each event of a thread, when its counts are added: node is the

@@ -252,7 +252,7 @@ struct calls {
 	size_t n_tails, tail;	/* tail: of the current stream */
 	uint64_t n_frames;
 	uint64_t n_insns;
-	int failed;			/* what ops->away or ran returned */
+	int failed;			/* what ops->away, ran or tick returned */
 };
 
 static inline struct call_frame *stack_top(const struct thread *t)

@@ -125,6 +125,16 @@ static int flow_flame(void *sink, const struct flow_ctx *ctx,
 
 /* ---- folded stacks ---- */
 
+/* Characters at the begin of s that are shown as they are: nearly all of a name. */
+static size_t count_plain(const char *s)
+{
+	size_t n = 0;
+
+	while (s[n] > ' ' && s[n] < 0x7f && s[n] != ';')
+		n++;
+	return n;
+}
+
 /* What separates frames and numbers is not part of a name. */
 static void put_name(struct flame *f, uint32_t node)
 {
@@ -135,8 +145,13 @@ static void put_name(struct flame *f, uint32_t node)
 	if (f->stack->p != f->stack->buf)
 		outbuf_put(f->stack, ";", 1);
 	while (*s) {
-		size_t size, n = clean_char(s, strnlen(s, 4), &size);
+		size_t size = count_plain(s), n;
 
+		outbuf_put(f->stack, s, size);
+		s += size;
+		if (!*s)
+			break;
+		n = clean_char(s, strnlen(s, 4), &size);
 		if (!n || *s == ' ')
 			outbuf_put(f->stack, "_", 1);
 		else
