@@ -85,7 +85,8 @@ static const struct option_row what_rows[] = {
 	  .help = "intel_pt//, cs_etm/@SINK/, any PMU with an AUX area,\n"
 		  "soft_pt//u, soft_etm//u (Intel PT, CoreSight made by\n"
 		  "software), cycles, sched:sched_switch ...; may be\n"
-		  "repeated. Default: the best trace that works here" },
+		  "repeated. Default: the best trace that works here,\n"
+		  "soft_pt/cyc/u where no PMU has one" },
 	{ .name = "filter", .arg = "FILTER", .parse = add_filter,
 	  .help = "of the event before it: addresses of a trace\n"
 		  "('filter main @ ./prog'), or fields of a tracepoint" },

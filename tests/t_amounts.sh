@@ -49,6 +49,37 @@ for what in "hot --by time" "hot --by cycles" "find worker --by cycles" "latency
 	that "$what: shows something" "$here/out" grep -qv '^#' "$here/out"
 done
 
+# ---- durations that the trace cannot tell ----
+data=$here/coarse
+"$auxcap" -q -e soft_pt//u -o "$data" -- "$programs/threads" >/dev/null 2>"$here/err"
+ok $? "a recording with times 320 ns apart" "$here/err"
+"$auxdecode" find -F dur '/./' "$data" 2>/dev/null | sed '/^#/d' >"$here/exact"
+"$auxdecode" find '/./' "$data" 2>/dev/null | sed '/^#/d; s/^ *[^ ]* *//' | awk '{ print $1 ($2 == "ns" ? "" : "+") }' >"$here/text"
+paste "$here/exact" "$here/text" | awk '$1 < 320 ? $2 != "<320" : $1 < 1000 ? $2 != $1 : $2 !~ /[+]$/' >"$here/odd"
+that "find: what is below 320 ns, and no other, is <320 ns" "$here/odd" test ! -s "$here/odd"
+that "and there is such" "$here/text" grep -q '<320' "$here/text"
+that "exact numbers stay" "$here/exact" grep -qx 0 "$here/exact"
+"$auxdecode" calls "$data" 2>/dev/null >"$here/out"
+is "$(grep -cE '[^0-9]0 ns ' "$here/out")" 0 "calls: nothing takes 0 ns"
+that "calls: <320 ns" "$here/out" grep -q ' <320 ns ' "$here/out"
+"$auxdecode" latency --symbol '/./' "$data" 2>/dev/null | sed '/^  on CPU/d' >"$here/out"
+is "$(grep -cE '[^0-9]0 ns' "$here/out")" 0 "latency: nothing takes 0 ns"
+that "latency: the first row ends where the trace tells more" "$here/out" grep -qE '^ *below 500 ns' "$here/out"
+"$auxdecode" report -o "$here/page" "$data" 2>"$here/err"
+PYTHONPATH=tests PYTHONDONTWRITEBYTECODE=1 python3 -c 'import report_page, sys
+print(*(raw.decode() for kind, raw in report_page.blocks(sys.argv[1]) if kind == "json"))' "$here/page" >"$here/json"
+that "report: knows that, too" "$here/err" grep -q '"resolution":320,' "$here/json"
+data=$here/default
+"$auxcap" -q -o "$data" -- "$programs/threads" >/dev/null 2>"$here/err"
+ok $? "a recording without -e" "$here/err"
+if [ -d /sys/bus/event_source/devices/intel_pt ]; then
+	skip "this machine has Intel PT" "without -e: exact times"
+else
+	"$auxdecode" find '/./' "$data" 2>/dev/null >"$here/out"
+	is "$(grep -cE ' <[0-9]+ ns ' "$here/out")" 0 "without -e: exact times"
+	is "$(grep -cE ' 0 ns ' "$here/out")" 0 "and nothing takes 0 ns"
+fi
+
 # ---- what gaps follow ----
 data=$here/gaps
 "$auxcap" -q -e soft_pt/psb_period=0/u --inject-overflow 40 -o "$data" -- "$programs/stack_recurse" >/dev/null 2>&1
@@ -391,7 +422,10 @@ for kind in ("chrome", "fxt", "speedscope") if not sums[3] else ():	# the end of
     compare(kind + ", total", total, in_all)
 
 # latency rounds: its text is that of the sum over the calls that find calls whole
+exact = re.search(r"^terms: .*\bcyc,", "\n".join(run("info")), re.M)
 def text(ns):
+    if not ns or ns < (0 if exact else 320):
+        return "~0 ns" if exact else "<320 ns"
     if ns < 1000:
         return "%d ns" % ns
     unit, name = 1000, "us"

@@ -450,10 +450,10 @@ static const struct source_ops *find_software(const struct cmd_options *o)
 
 /* What this machine's own programs are traced with where no PMU can. */
 #ifdef __aarch64__
-#define SOFT_DEFAULT "soft_etm"
+#define SOFT_DEFAULT "soft_etm//u"
 #define SOFT_TRACES ""
 #else
-#define SOFT_DEFAULT "soft_pt"
+#define SOFT_DEFAULT "soft_pt/cyc/u"	/* times of single calls: see auxcap(1) */
 #define SOFT_TRACES "-e soft_pt//u traces what runs already, and makes it some times slower; "
 #endif
 
@@ -472,7 +472,7 @@ static const char *default_event(void)
 		if (!access(path, F_OK))
 			return events[i];
 	}
-	return SOFT_DEFAULT "//u";
+	return SOFT_DEFAULT;
 }
 
 bool cmd_helper_dir(char dir[CMD_HELPER_DIR_MAX])

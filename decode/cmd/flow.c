@@ -208,6 +208,7 @@ static int run_output(const struct cmd_options *o, struct session *s,
 				      .symfs = o->code.symfs,
 				      .symbol = names_select(names) ? asked :
 								      NULL,
+				      .resolution = session_resolution(s),
 				      .time_from = o->filter.time_from,
 				      .time_to = o->filter.time_to };
 	struct watch watch = { .verdict = &verdict,

@@ -453,8 +453,9 @@ static void put_recording(struct report_writer *w)
 		outbuf_str(o, ",\n");
 	}
 	outbuf_printf(o, "\"version\":1,\"timed\":%s,\"ticks\":%u,"
-		      "\"base\":\"%llu\",\"span\":%llu,\n",
+		      "\"resolution\":%llu,\"base\":\"%llu\",\"span\":%llu,\n",
 		      r->timed ? "true" : "false", REPORT_TICKS >> w->shift,
+		      (unsigned long long)r->env.resolution,
 		      (unsigned long long)(r->first / REPORT_TICKS),
 		      (unsigned long long)((r->last - r->first) >> w->shift));
 	outbuf_printf(o, "\"total\":{\"calls\":%llu,\"merged\":%llu,"

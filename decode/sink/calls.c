@@ -31,6 +31,7 @@
 #include "decode/lib/elf/elf.h"
 #include "decode/sink/columns.h"
 #include "decode/sink/find.h"
+#include "decode/sink/find.h"
 #include "decode/sink/sink.h"
 
 #define CALL_COLUMNS_MAX 32
@@ -90,6 +91,7 @@ struct calls_sink {
 		size_t n_who, n;	/* n 0: none yet */
 		char text[CALL_LEAD_MAX];
 	} lead;			/* "pid/tid time  " of the last line */
+	char least[9 + FMT_SLACK]; /* the duration that the trace cannot tell */
 	uint64_t last_serial;	/* of the frame whose { came out last */
 	uint64_t n_still;	/* frames that never ended */
 	bool started;
@@ -669,9 +671,13 @@ static inline char *put_lead(struct calls_sink *s, char *p, uint32_t pid,
 
 /* How long it took, by the clock and in instructions. timed: the begin has a
  * time. */
-static char *put_took(char *p, uint64_t ns, bool timed, uint64_t insns)
+static char *put_took(const struct calls_sink *s, char *p, uint64_t ns, bool timed,
+		      uint64_t insns)
 {
-	p = timed ? put_duration(p, ns) : fmt_copy(p, blanks, 9);
+	if (timed && (ns < s->env.resolution || !ns))
+		p = fmt_copy(p, s->least, 9);
+	else
+		p = timed ? put_duration(p, ns) : fmt_copy(p, blanks, 9);
 	*p = ' ';
 	if (insns < 10000000000)
 		return fmt_dec_right(p, insns, 11);
@@ -832,7 +838,7 @@ static char *put_leaf(struct calls_sink *s, const struct call_thread *t,
 	if (!p)
 		return NULL;
 	p = put_lead(s, p, t->pid, t->tid, f->at.ns);
-	p = put_took(p, t->now.ns - f->at.ns, f->at.ns,
+	p = put_took(s, p, t->now.ns - f->at.ns, f->at.ns,
 		     t->now.insns - f->at.insns);
 	p = put_indent(p, depth);
 	return fmt_copy(p, text->text, text->n);
@@ -848,7 +854,7 @@ static char *put_end(struct calls_sink *s, const struct call_thread *t,
 	if (!p)
 		return NULL;
 	p = put_lead(s, p, t->pid, t->tid, t->now.ns);
-	p = put_took(p, t->now.ns - f->at.ns, t->now.ns,
+	p = put_took(s, p, t->now.ns - f->at.ns, t->now.ns,
 		     t->now.insns - f->at.insns);
 	p = put_indent(p, depth);
 	*p++ = '}';
@@ -980,6 +986,15 @@ static void close_calls(void *sink)
 	free(s);
 }
 
+/* "<320 ns", in the nine columns of a duration. */
+static void make_least(struct calls_sink *s)
+{
+	char text[40];
+
+	find_took_text(text, FIND_BY_TIME, 0, s->env.resolution);
+	put_right(s->least, text, strnlen(text, 9), 9);
+}
+
 static int open_calls(void **sink, const struct sink_env *env,
 		      const void *options, struct aux_diag *diag)
 {
@@ -992,6 +1007,7 @@ static int open_calls(void **sink, const struct sink_env *env,
 	if (!s)
 		return -AUX_E_NOMEM;
 	s->env = *env;
+	make_least(s);
 	s->config = *config;
 	s->rows = config->fields;
 	if (s->rows)

@@ -319,7 +319,8 @@ static void put_for_people(struct find *s, const struct found *c)
 	if (s->by == FIND_BY_CYCLES)
 		find_amount_text(dur, s->by, c->took->cycles);
 	else if (c->f->at.ns)
-		find_amount_text(dur, FIND_BY_TIME, c->took->ns);
+		find_took_text(dur, FIND_BY_TIME, c->took->ns,
+			       s->env.resolution);
 	else
 		memcpy(dur, "-", 2);
 	find_number_text(n, c->took->insns);

@@ -32,6 +32,10 @@ int find_amount_parse(uint64_t *v, enum find_by by, const char *option,
 uint64_t find_amount(enum find_by by, const struct call_count *n);
 /* "1.234 ms", "12,345"; out has room for 40 bytes. Returns out. */
 char *find_amount_text(char *out, enum find_by by, uint64_t v);
+/* A time that a call took, as above; below the resolution (session_resolution())
+ * it is "<320 ns", and, where that is not known, none at all is "~0 ns": the trace
+ * tells no more. For text only. */
+char *find_took_text(char *out, enum find_by by, uint64_t v, uint64_t resolution);
 #define FIND_OFF_TEXT 160
 
 /* The time off the CPU of a count, and why: "26.6 ms, preempted", "26.6 ms", or

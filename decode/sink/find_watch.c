@@ -88,6 +88,18 @@ char *find_amount_text(char *out, enum find_by by, uint64_t v)
 	return out;
 }
 
+char *find_took_text(char *out, enum find_by by, uint64_t v, uint64_t resolution)
+{
+	char least[40];
+
+	if (by != FIND_BY_TIME || (v && v >= resolution))
+		return find_amount_text(out, by, v);
+	if (!resolution)
+		return memcpy(out, "~0 ns", 6);
+	snprintf(out, 40, "<%.30s", find_amount_text(least, by, resolution));
+	return out;
+}
+
 void find_json_known(struct outbuf *out, const char *key, uint64_t v, bool known)
 {
 	if (known)

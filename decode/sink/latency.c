@@ -144,6 +144,7 @@ static int by_amount(const void *a, const void *b)
 struct tree_text {
 	struct outbuf *out;
 	enum find_by by;
+	uint64_t resolution;
 	struct shown *shown;	/* largest first */
 	uint32_t n;
 };
@@ -160,8 +161,9 @@ static void put_line(const struct tree_text *tt, const struct tree_node *node,
 	char total[40], own[40], n[40], name[512];
 	unsigned indent = 2 * (depth < 20 ? depth : 20);
 
-	find_amount_text(total, tt->by, find_amount(tt->by, &node->total));
-	find_amount_text(own, tt->by, own_amount(tt->by, &node->own));
+	find_took_text(total, tt->by, find_amount(tt->by, &node->total),
+		       tt->resolution);
+	find_took_text(own, tt->by, own_amount(tt->by, &node->own), tt->resolution);
 	find_number_text(n, node->n);
 	call_func_name(node->func, name, sizeof(name));
 	outbuf_printf(tt->out, "  %12s %12s %9s  %*s", total, own, n,
@@ -181,10 +183,12 @@ static void put_node(const struct tree_text *tt, const struct tree_node *node,
 }
 
 /* The largest places as a tree, at most max lines. */
-static void put_tree(struct tree *t, struct outbuf *out,
-			  enum find_by by, unsigned max)
+static void put_tree(struct tree *t, const struct sink_env *env, enum find_by by,
+		     unsigned max)
 {
-	struct tree_text tt = { .out = out, .by = by };
+	struct outbuf *out = env->out;
+	struct tree_text tt = { .out = out, .by = by,
+				.resolution = env->resolution };
 	uint64_t left_out = t->n_left_out;
 	char n[40];
 
@@ -364,6 +368,15 @@ static void put_amount(struct latency *l, const char *what, uint64_t v)
 	char text[40];
 
 	outbuf_printf(l->env.out, "  %s %s", what,
+		      find_took_text(text, l->by, v, l->env.resolution));
+}
+
+/* What records and packets say to the nanosecond, 0 included. */
+static void put_known(struct latency *l, const char *what, uint64_t v)
+{
+	char text[40];
+
+	outbuf_printf(l->env.out, "  %s %s", what,
 		      find_amount_text(text, l->by, v));
 }
 
@@ -407,10 +420,10 @@ static void put_kinds(struct latency *l)
 		put_amount(l, "on CPU", n->ns - n->off_ns);
 		outbuf_printf(l->env.out, "  off CPU %s", find_off_text(text, n));
 	}
-	put_amount(l, "in the kernel", n->kernel_ns);
-	put_amount(l, "filtered", n->filtered_ns);
-	put_amount(l, "not traced", call_other_ns(n));
-	put_amount(l, "lost", n->lost_ns);
+	put_known(l, "in the kernel", n->kernel_ns);
+	put_known(l, "filtered", n->filtered_ns);
+	put_known(l, "not traced", call_other_ns(n));
+	put_known(l, "lost", n->lost_ns);
 	outbuf_str(l->env.out, "\n");
 }
 
@@ -428,7 +441,7 @@ static void put_sums(struct latency *l)
 		      find_number_text(text, l->times.n));
 	put_amount(l, "total", find_amount(l->by, &l->total));
 	put_amount(l, "self", own_amount(l->by, &l->own));
-	put_amount(l, "mean", l->times.sum / l->times.n);
+	put_known(l, "mean", l->times.sum / l->times.n); /* chance evens out */
 	outbuf_str(l->env.out, "\n");
 	put_amount(l, "min", l->times.min);
 	for (size_t i = 0; i < sizeof(ps) / sizeof(ps[0]); i++)
@@ -463,15 +476,36 @@ static void put_row(struct latency *l, const struct callrow *row, uint64_t most,
 	find_amount_text(from, l->by, row->from);
 	find_amount_text(to, l->by, row->to);
 	find_number_text(n, row->n);
-	outbuf_printf(l->env.out, "  %11s - %-11s %11s %5.1f%% |%s\n", from,
-		      row->to == UINT64_MAX ? "" : to, n,
+	if (l->by == FIND_BY_TIME && !row->from)
+		outbuf_printf(l->env.out, "  %11s %-13s", row->to > 1 ? "below" :
+			      "~0 ns", row->to > 1 ? to : "");
+	else
+		outbuf_printf(l->env.out, "  %11s - %-11s", from,
+			      row->to == UINT64_MAX ? "" : to);
+	outbuf_printf(l->env.out, " %11s %5.1f%% |%s\n", n,
 		      100.0 * (double)row->n / (double)l->times.n, bar);
+}
+
+/* Rows that begin below the resolution as one, from 0 on; how many are left. */
+static unsigned join_short(const struct latency *l, struct callrow *rows, unsigned n)
+{
+	unsigned i = 1;
+
+	if (l->by != FIND_BY_TIME || !n || rows[0].from >= l->env.resolution)
+		return n;
+	rows[0].from = 0;
+	for (; i < n && rows[i].from < l->env.resolution; i++) {
+		rows[0].n += rows[i].n;
+		rows[0].to = rows[i].to;
+	}
+	memmove(&rows[1], &rows[i], (n - i) * sizeof(*rows));
+	return n - i + 1;
 }
 
 static void put_rows(struct latency *l)
 {
 	struct callrow rows[CALLROWS_SHOWN];
-	unsigned n = callrows_get(&l->rows, rows);
+	unsigned n = join_short(l, rows, callrows_get(&l->rows, rows));
 	unsigned width = width_of(l->env.out) - 48;
 	uint64_t most = 1;
 
@@ -514,7 +548,7 @@ static void put_slow(struct latency *l, unsigned rank, const struct slow *s)
 	char text[64], *p;
 
 	outbuf_printf(out, "\n%u. %s", rank,
-		      find_amount_text(text, l->by, s->value));
+		      find_took_text(text, l->by, s->value, l->env.resolution));
 	if (c->from_ns) {
 		p = fmt_time(text, c->from_ns);
 		*p = 0;
@@ -523,7 +557,7 @@ static void put_slow(struct latency *l, unsigned rank, const struct slow *s)
 	if (c->tid != UINT32_MAX)
 		outbuf_printf(out, ", tid %u", c->tid);
 	outbuf_str(out, "\n");
-	put_tree(c->tree, out, l->by, TREE_LINES);
+	put_tree(c->tree, &l->env, l->by, TREE_LINES);
 	if (!c->from_ns)
 		return;
 	outbuf_str(out, "  ");

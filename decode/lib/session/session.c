@@ -343,6 +343,24 @@ const struct chunks *session_chunks(const struct session *s)
 	return &s->chunks;
 }
 
+/* With CYC each packet has its time, and how far apart those are depends on the
+ * code. */
+uint64_t session_resolution(const struct session *s)
+{
+	const struct aux_pt_config *pt = &s->dec_config.pt;
+	const struct aux_clock *clock = &s->dec_config.clock;
+	const uint64_t *p = s->chunks.metadata;
+
+	if (!s->timed || s->chunks.trace_type != AUX_TRACE_INTEL_PT ||
+	    s->chunks.n_metadata <= AUX_PT_CYC_BIT || !pt->tsc_ctc_ratio_d ||
+	    clock->shift > 63 || !(pt->attr_config & p[AUX_PT_MTC_BIT]) ||
+	    pt->attr_config & p[AUX_PT_CYC_BIT])
+		return 0;
+	return (uint64_t)(((unsigned __int128)pt->tsc_ctc_ratio_n <<
+			   pt->mtc_period) / pt->tsc_ctc_ratio_d *
+			  clock->mult >> clock->shift);
+}
+
 bool session_is_timed(const struct session *s)
 {
 	return s->timed;

@@ -192,6 +192,7 @@ struct sink_env {
 	const char *symbol;	/* --symbol as text, NULL: all functions; what
 				 * fits is asked of host->names */
 	uint64_t time_from, time_to;	/* --time, ns; to: UINT64_MAX */
+	uint64_t resolution;	/* as session_resolution() */
 	unsigned n_threads;	/* that may work on what finish does, the caller's
 				 * among them; 0 is 1 */
 	bool json;		/* members of an object, not text: each with a

@@ -333,7 +333,7 @@ function goHit(step) {
 
 	reveal(h.lane, h.node);
 	$("hits").textContent = `${count(C.hit + 1)} of ${count(C.hits.length)}${
-		C.hits.length === MOST_HITS ? " slowest" : ""}: ${length(h.len)}`;
+		C.hits.length === MOST_HITS ? " slowest" : ""}: ${lasted(h.len)}`;
 }
 
 function goSame(step) {

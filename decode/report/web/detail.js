@@ -45,7 +45,7 @@ function tipText(h) {
 		return [make("b", {}, `${count(callsIn(d, n))} short calls`),
 			make("small", {}, `most in ${nameOf(d.func[n])}, ${length(busyTicks(d, n))} in all`)];
 	return [make("b", {}, nameOf(d.func[n])),
-		make("small", {}, `${length(d.len[n])}, ${count(d.insns[n])} instructions`)];
+		make("small", {}, `${lasted(d.len[n])}, ${count(d.insns[n])} instructions`)];
 }
 
 const spanTitle = (s) => !s[4] ? `${sentence(STATES[s[5]])}${s[3] > 1 ? `, ${count(s[3])} times` : ""}` :
@@ -77,7 +77,7 @@ function showDetail(what) {
 	const title = box.querySelector("h2");
 
 	say(`${title ? title.textContent : ""}, ${what.run ? length(what.run.to - what.run.from) :
-		what.span ? length(what.span[2]) : length(what.lane.data.len[what.node])}, ${
+		what.span ? length(what.span[2]) : lasted(what.lane.data.len[what.node])}, ${
 		laneName(what.run ? what.run.lane : what.lane)}`);
 }
 
@@ -158,8 +158,8 @@ function frameDetail({ lane, node }) {
 		rows(["File", dsoOf(func)], ["Source", sourceOf(func)],
 		     ["Called at", siteOf(d, node)],
 		     ["Begin", `${absolute(a)}  (+${relative(a, M.ticks)})`],
-		     [base ? "Seen for" : "Duration", `${length(len)}${rank(func, len, d, node)}`],
-		     ["Its own", `${length(own)}  (${percent(own, len)})`],
+		     [base ? "Seen for" : "Duration", `${lasted(len)}${rank(func, len, d, node)}`],
+		     ["Its own", `${lasted(own)}  (${percent(own, len)})`],
 		     ["Off CPU, not traced, or lost", d.away[node] ? length(d.away[node]) : ""],
 		     ["Instructions", count(d.insns[node])],
 		     ["Cycles", d.cycles[node] ? count(d.cycles[node]) : ""],
@@ -191,7 +191,7 @@ function callers(lane, node) {
 		const at = i;
 
 		list.append(make("li", {}, button(labelOf(d, at), () => reveal(lane, at)),
-				 make("span", { class: "num" }, length(d.len[at]))));
+				 make("span", { class: "num" }, lasted(d.len[at]))));
 	}
 	return list.childElementCount ?
 		make("div", {}, make("h3", {}, "Called from"), list) : null;

@@ -34,7 +34,7 @@ const COLUMNS = [
 function timeText(i, q) {
 	const v = quantile(i, q);
 
-	return v < 0 ? "" : M.timed ? nanoseconds(v / M.ticks) : short(v / M.ticks);
+	return v < 0 ? "" : M.timed ? lasted(v) : short(v / M.ticks);
 }
 
 const columnsShown = () => COLUMNS.filter((c) => c[0] !== "ipc" || M.total.cycles > 0);

@@ -73,6 +73,15 @@ function length(ticks) {
 	return M.timed ? nanoseconds(v) : `${count(v)} instructions`;
 }
 
+/* What a call took, where the trace can tell: see find_took_text(). */
+function lasted(ticks) {
+	const ns = ticks / M.ticks;
+
+	if (!M.timed || (ns > 0 && ns >= M.resolution))
+		return length(ticks);
+	return M.resolution ? `<${nanoseconds(M.resolution)}` : "~0\u202fns";
+}
+
 /* A place in ticks as the other commands show it: exact seconds. */
 function absolute(ticks) {
 	const ns = BigInt(M.base) + BigInt(Math.floor(ticks / M.ticks));
