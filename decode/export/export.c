@@ -695,6 +695,8 @@ static int flow_export(void *sink, const struct flow_ctx *ctx,
 		e->x.last_ns = ctx->time_ns;
 	e->x.timed |= ctx->time_ns != 0;
 	err = look_at(e, ctx, ev, n);
+	if (!err && e->ops->flow)
+		err = e->ops->flow(e->format, ctx, ev, n);
 	if (!err)
 		err = calls_flow(e->calls, ctx, ev, n);
 	if (!err && outbuf_failed(e->x.out))

@@ -168,6 +168,9 @@ struct export_ops {
 	 * Comes when that is over */
 	int (*ran)(void *format, struct export_track *t, uint32_t cpu,
 		   uint64_t from, uint64_t to);
+	/* Each batch of the flow, before calls gets it. */
+	int (*flow)(void *format, const struct flow_ctx *ctx,
+		    const struct aux_flow *ev, size_t n);
 	/* As calls tells of it, before all else: NULL for formats that need
 	 * slices alone. */
 	const struct calls_ops *raw;

@@ -41,7 +41,7 @@ static const char *const kind_names[BRANCHLIST_N_KINDS] = {
 	[BRANCHLIST_EXCEPTION] = "except",
 };
 
-static const char *branchlist_kind_name(unsigned kind)
+const char *branchlist_kind_name(unsigned kind)
 {
 	return kind < BRANCHLIST_N_KINDS ? kind_names[kind] : NULL;
 }

@@ -39,6 +39,9 @@ enum branchlist_kind {
 	BRANCHLIST_N_KINDS,
 };
 
+/* The word for it in lists; NULL: there is no such kind. */
+const char *branchlist_kind_name(unsigned kind);
+
 struct branchlist_module {
 	char *path;		/* as mapped; "[unknown]": nothing known there */
 	char id[41];		/* build id in hex; "" unknown */

@@ -12,9 +12,10 @@
  * A seam is where one unit leads into another: a branch and the run up to the end of
  * the head. Seams are cached, so that the list is searched only for new pairs.
  *
- * user[0] of a step or kept path: the unit's index + 1, and above it the epoch, which
+ * user[2] of a step or kept path: the unit's index + 1, and above it the epoch, which
  * fold increments when it drops all units. Numbers of older epochs are ignored, so steps
- * need not be visited to be reset.
+ * need not be visited to be reset. The others are those of calls, which another sink may
+ * have beside this (branches.c).
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -439,10 +440,10 @@ static void run_path(struct profile_collect *c, const struct flow_ctx *ctx,
 	struct profile_unit *u;
 
 	if (path->kept) {
-		u = find_unit(c, path->user[0]);
+		u = find_unit(c, path->user[2]);
 		if (!u)
 			u = learn(c, ctx, path->steps, path->n_steps,
-				  &path->user[0]);
+				  &path->user[2]);
 		if (u)
 			run_unit(c, ctx, o, u);
 		return;
@@ -450,9 +451,9 @@ static void run_path(struct profile_collect *c, const struct flow_ctx *ctx,
 	for (uint32_t i = 0; i < path->n_steps; i++) {
 		struct aux_step *step = path->steps[i];
 
-		u = find_unit(c, step->user[0]);
+		u = find_unit(c, step->user[2]);
 		if (!u)
-			u = learn(c, ctx, &step, 1, &step->user[0]);
+			u = learn(c, ctx, &step, 1, &step->user[2]);
 		if (u)
 			run_unit(c, ctx, o, u);
 	}

@@ -34,6 +34,21 @@ int profile_convert(const struct sink_env *env, const struct profile_config *c,
 extern const struct sink_ops sink_profile;
 
 /*
+ * branches.c: what a flow adds to a list, beside what another sink makes of it, which may
+ * have calls of the same flow.
+ */
+struct profile_branches;
+
+/* NULL: out of memory. host outlives it. */
+struct profile_branches *profile_branches_new(const struct sink_host *host);
+void profile_branches_free(struct profile_branches *p);	/* accepts NULL */
+/* As flow in session/sink.h, with SINK_TAKES_PATHS. */
+int profile_branches_flow(struct profile_branches *p, const struct flow_ctx *ctx,
+			  const struct aux_flow *ev, size_t n);
+/* The sorted list, which lives as p does: after the last flow, once. NULL: *err. */
+const struct branchlist *profile_branches_finish(struct profile_branches *p, int *err);
+
+/*
  * ---- folded_merge.c: folded stacks (`flame`, stackcollapse-*.pl) of several runs ----
  *
  * The counts of equal stacks are added up. Nothing in a file is trusted.
