@@ -62,6 +62,8 @@ COMMANDS = [
     ("export pprof", "result", "export --to pprof -o {o} {f}"),
     ("export callgrind", "text", "export --to callgrind -o {o} {f}"),
     ("export sqlite", "sqlite", "export --to sqlite -o {o} {f}"),
+    ("export parquet", "directory", "export --to parquet -o {o} {f}"),
+    ("export postgres", "directory", "export --to postgres -o {o} {f}"),
     ("export jsonl", "jsonl", "export --to jsonl -o {o} {f}"),
     ("profile", "result", "profile -o {o} {f}"),
     ("profile autofdo", "text", "profile --to autofdo -o {o} {f}"),

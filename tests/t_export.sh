@@ -251,7 +251,7 @@ is "$(tail -n 1 "$SCRATCH/err") $(cat "$out/tenet"/*)" "status 1 good" "tenet: a
 # What cannot be.
 "$auxdecode" export "$SCRATCH/threads.data" >"$SCRATCH/o" 2>"$SCRATCH/err"
 is $? 2 "no --to is a mistake"
-grep -q 'perfetto, chrome, fxt, firefox, speedscope, pprof, callgrind, sqlite, jsonl, tenet' "$SCRATCH/err"
+grep -q 'perfetto, chrome, fxt, firefox, speedscope, pprof, callgrind, sqlite, parquet, postgres, jsonl, tenet' "$SCRATCH/err"
 ok $? "which names the formats" "$SCRATCH/err"
 "$auxdecode" export --to sqlite "$SCRATCH/threads.data" >"$SCRATCH/o" 2>"$SCRATCH/err"
 is $? 2 "sqlite wants a file"

@@ -86,7 +86,9 @@ other=libipt
 	for to in perfetto chrome fxt firefox speedscope pprof jsonl sqlite; do
 		echo "$a export --to $to -o {o} $d"
 	done
-	echo "$a export --to tenet -o {d} $d"
+	for to in tenet parquet postgres; do
+		echo "$a export --to $to -o {d} $d"
+	done
 	for in in lcov folded pprof list; do
 		echo "$a merge -o {o} $o/in.$in $o/in.$in"
 	done

@@ -25,7 +25,7 @@ if [ -n "${LONG:-}" ]; then
 	commands+=(calls 'flame --per all' hot 'hot --blocks' 'hot --edges' 'latency main' 'find main'
 		annotate coverage 'coverage --to lcov' 'coverage --to afl' profile summary
 		"report -o $SCRATCH/tsan.html")
-	for to in perfetto chrome fxt firefox speedscope pprof callgrind sqlite jsonl; do
+	for to in perfetto chrome fxt firefox speedscope pprof callgrind sqlite jsonl parquet; do
 		commands+=("export --to $to -o $SCRATCH/tsan.$to")
 	done
 fi

@@ -23,7 +23,7 @@ const struct habit cmd_habits[] = {
 	{ "inject", "`auxdecode profile --to perf -o OUT FILE` makes samples with "
 		    "branch stacks; names of JIT code are found without it" },
 	{ "data convert", "`auxdecode export --to jsonl FILE`, or --to chrome, "
-			  "perfetto, sqlite" },
+			  "perfetto, sqlite, parquet" },
 	{ "sched timechart trace", "`auxdecode report -o OUT FILE` draws threads "
 				   "over time, `auxdecode export --to perfetto "
 				   "-o OUT FILE` is for ui.perfetto.dev" },

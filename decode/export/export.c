@@ -296,7 +296,7 @@ static const struct export_ops *const formats[] = {
 #ifdef HAVE_SQLITE
 	&export_sqlite,
 #endif
-	&export_jsonl,	    &export_tenet,
+	&export_parquet,    &export_postgres, &export_jsonl, &export_tenet,
 };
 
 const struct export_ops *export_format(size_t i)
@@ -316,7 +316,7 @@ static int find_format(const struct export_ops **ops, const char *name,
 {
 	const char *list = "--to FORMAT is one of perfetto, chrome, fxt, "
 			   "firefox, speedscope, pprof, callgrind, sqlite, "
-			   "jsonl, tenet";
+			   "parquet, postgres, jsonl, tenet";
 
 	for (size_t i = 0; name && (*ops = export_format(i)); i++)
 		if (!strcmp((*ops)->name, name))
@@ -334,6 +334,9 @@ static int check_output(const struct exporter *e, struct aux_diag *diag)
 {
 	const struct sink_env *env = &e->x.env;
 
+	if (e->ops->flags & EXPORT_NEEDS_DIR && !env->out_path)
+		return refuse(diag, e->ops->name, " writes a file for each table: "
+			      "give the name of their directory with -o DIR");
 	if (e->ops->flags & EXPORT_OWN_FILE && !env->out_path)
 		return refuse(diag, e->ops->name, " writes a file: give its "
 			      "name with -o FILE");
@@ -753,8 +756,10 @@ static bool makes_file(const void *options)
 /* table */
 static const struct option_row export_options[] = {
 	{ .name = "to", .arg = "FORMAT",
-	  .values = "perfetto chrome fxt firefox speedscope pprof callgrind sqlite jsonl tenet",
-	  .help = "perfetto, chrome, fxt, firefox, speedscope, pprof,\ncallgrind, sqlite, jsonl, tenet",
+	  .values = "perfetto chrome fxt firefox speedscope pprof callgrind sqlite parquet postgres "
+		    "jsonl tenet",
+	  .help = "perfetto, chrome, fxt, firefox, speedscope, pprof,\n"
+		  "callgrind, sqlite, parquet, postgres, jsonl, tenet",
 	  OPTION_TEXT(struct export_config, to) },
 	{ .name = "schema", .arg = "FILE",
 	  .help = "what payloads (ptwrite, STM, ITM) mean: fields, counters, spans",

@@ -143,6 +143,7 @@ static inline const char *export_gap_text(const struct export *x, unsigned cause
 #define EXPORT_OWN_FILE 2	/* writes to env.out_path by itself */
 #define EXPORT_OWN_DIR 4	/* env.out_path is a directory, which it writes
 				 * files into; without one, to env.out */
+#define EXPORT_NEEDS_DIR 8	/* OWN_DIR, and there must be one */
 
 struct export_ops {
 	const char *name, *help;
@@ -179,8 +180,8 @@ struct export_ops {
 };
 
 extern const struct export_ops export_callgrind, export_chrome, export_fxt,
-	export_firefox, export_jsonl, export_perfetto, export_pprof,
-	export_speedscope, export_sqlite, export_tenet;
+	export_firefox, export_jsonl, export_parquet, export_perfetto,
+	export_postgres, export_pprof, export_speedscope, export_sqlite, export_tenet;
 
 /* Formats by index; NULL after the last. */
 const struct export_ops *export_format(size_t i);
