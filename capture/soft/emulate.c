@@ -1280,6 +1280,10 @@ static void close_all(struct emu *e, const struct soft_program *p,
 	if (w->killed)
 		report_left(e);
 	await_child(e, p, w);
+	/* qemu ends as the program did; of its other processes nobody says how */
+	if (w->exited && e->started)
+		note(e, soft_ended(e->soft, (uint32_t)e->child, (uint32_t)e->child,
+				   w->status));
 	for (struct emu_thread *t = e->threads; t; t = t->next)
 		emu_thread_end(e, t);
 	while (e->threads)

@@ -176,6 +176,18 @@ int soft_code(struct soft_thread *t, uint64_t addr, const void *bytes,
 /* A process was started that cannot be followed: counted as a loss. */
 void soft_not_traced(struct soft *s, uint32_t pid, const char *program,
 		     const char *why);
+/* A signal is delivered to a thread, which is in the kernel: what siginfo says. */
+struct soft_signal {
+	int signo, code;
+	uint64_t ip;		/* did not run */
+	uint64_t addr;
+	bool has_addr;
+	uint32_t sender;	/* a process; 0: none */
+};
+int soft_signal(struct soft_thread *t, const struct soft_signal *sig);
+/* A thread has ended, as wait(2) reports it. It may be a process's only one that is
+ * known. */
+int soft_ended(struct soft *s, uint32_t pid, uint32_t tid, int status);
 /* A thread was killed at an unknown instruction: counted as a loss. */
 void soft_killed(struct soft *s);
 /*

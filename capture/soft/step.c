@@ -604,6 +604,34 @@ static void finish_step(struct step_thread *t, uint64_t ip)
 }
 
 /*
+ * The kernel says where a fault was, or who sent the signal; of a general protection
+ * fault not where (SI_KERNEL). Where an instruction is the cause, its address is that of
+ * its copy in the code cache if it ran there: the program gets to know its own.
+ */
+static void report_signal(struct step_thread *t, int sig, uint64_t ip)
+{
+	struct soft_signal s = { .signo = sig, .ip = ip };
+	bool fault = sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE ||
+		     sig == SIGTRAP;
+	siginfo_t si;
+
+	if (!t->soft || ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si))
+		return;
+	s.code = si.si_code;
+	s.has_addr = fault && si.si_code > 0 && si.si_code != SI_INT3;
+	if (s.has_addr && (sig == SIGILL || sig == SIGFPE) &&
+	    (uint64_t)(uintptr_t)si.si_addr != ip) {
+		si.si_addr = (void *)(uintptr_t)ip;
+		ptrace(PTRACE_SETSIGINFO, t->tid, NULL, &si);
+	}
+	if (s.has_addr)
+		s.addr = (uint64_t)(uintptr_t)si.si_addr;
+	if (si.si_code <= 0)
+		s.sender = (uint32_t)si.si_pid;
+	step_note(t, soft_signal(t->soft, &s));
+}
+
+/*
  * Signal-delivery stop: sig is about to be delivered at ip. An instruction that
  * ran moved the IP; one that faulted did not.
  */
@@ -618,6 +646,8 @@ static int deliver(struct step_thread *t, int sig, uint64_t ip)
 		executed(t, &t->insn, ip);
 	}
 	step_leave(t, SOFT_LEAVE_ASYNC, ip);
+	if (sig)
+		report_signal(t, sig, ip);
 	t->ip = ip;
 	return step_resume(t, sig);
 }
@@ -682,6 +712,7 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 			step_enter_syscall(t);
 		t->in_syscall = false;
 		step_leave(t, SOFT_LEAVE_ASYNC, ip);
+		report_signal(t, sig, ip);
 		t->ip = ip;
 		return step_resume(t, sig);
 	default:
@@ -1171,6 +1202,17 @@ static void on_end(struct step *st, pid_t tid, int status)
 	step_thread_drop(st, t);
 }
 
+/* As waitpid() says. */
+static void report_end(struct step *st, pid_t tid, int status)
+{
+	struct step_thread *t = step_thread_find(st, tid);
+
+	if (t && t->proc && t->soft)
+		step_note(t, soft_ended(st->s, (uint32_t)t->proc->pid, (uint32_t)tid,
+					status));
+	on_end(st, tid, status);
+}
+
 /*
  * Reports what has been batched, and lets soft write. Called between stops; the
  * block a thread is in stays with it.
@@ -1254,9 +1296,9 @@ static int loop(struct step *st)
 		if (WIFSTOPPED(status))
 			err = step_stop(st, tid, status);
 		else
-			on_end(st, tid, status);
+			report_end(st, tid, status);
 		if (st->ended)
-			on_end(st, st->ended, st->end_status);
+			report_end(st, st->ended, st->end_status);
 		st->ended = 0;
 		if (err && !st->error)
 			st->error = err;

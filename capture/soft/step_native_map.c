@@ -279,8 +279,11 @@ static bool map_parts(struct helper *h, int64_t fd, bool again)
 		got = call(h, SYS_mmap, at[i], len,
 			   PROT_READ | (i ? PROT_EXEC : PROT_WRITE), how,
 			   (uint64_t)fd, off);
-		if (got == (int64_t)at[i])
+		if (got == (int64_t)at[i]) {
+			/* gigabytes that are not the program's: not into its core */
+			call(h, SYS_madvise, at[i], len, MADV_DONTDUMP, 0, 0, 0);
 			continue;
+		}
 		if (got > 0)
 			call(h, SYS_munmap, (uint64_t)got, len, 0, 0, 0, 0);
 		unmap_parts(h, i);

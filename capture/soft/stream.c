@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include <aux/decoder.h>
@@ -669,6 +670,47 @@ void soft_not_traced(struct soft *s, uint32_t pid, const char *program,
 	s->stats.n_not_traced++;
 	if (s->config.not_traced)
 		s->config.not_traced(s->config.priv, pid, program, why);
+}
+
+int soft_signal(struct soft_thread *t, const struct soft_signal *sig)
+{
+	struct aux_own_signal r = {
+		.time_ns = stamp(t->s, thread_now(t)),
+		.pid = t->pid,
+		.tid = t->tid,
+		.what = AUX_SIGNAL_DELIVERED,
+		.signo = (uint32_t)sig->signo,
+		.code = sig->code,
+		.flags = AUX_SIGNAL_HAS_IP | (sig->has_addr ? AUX_SIGNAL_HAS_ADDR : 0),
+		.ip = sig->ip,
+		.addr = sig->addr,
+		.sender = sig->sender,
+	};
+
+	return keep_error(t->s, writer_own(t->s->w, AUX_OWN_SIGNAL, &r, sizeof(r),
+					   NULL, 0));
+}
+
+int soft_ended(struct soft *s, uint32_t pid, uint32_t tid, int status)
+{
+	struct aux_own_signal r = {
+		.time_ns = s->max_time,
+		.pid = pid,
+		.tid = tid,
+		.what = AUX_SIGNAL_ENDED,
+		.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+		.signo = WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0,
+		.flags = WIFSIGNALED(status) && WCOREDUMP(status) ? AUX_SIGNAL_CORE : 0,
+	};
+	struct soft_thread *t = s->threads;
+
+	while (t && t->tid != tid)
+		t = t->next;
+	if (t)
+		r.time_ns = stamp(s, thread_now(t));
+	if (pid != tid && !r.signo)
+		return s->error;
+	return keep_error(s, writer_own(s->w, AUX_OWN_SIGNAL, &r, sizeof(r), NULL, 0));
 }
 
 void soft_killed(struct soft *s)

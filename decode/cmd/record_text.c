@@ -133,6 +133,22 @@ static void put_code(struct outbuf *o, const struct aux_event *ev)
 		      h->blob, ev->own.code.bytes ? "" : " (of before)");
 }
 
+/* A signal that a thread got, or a thread's end. */
+static void put_signal(struct outbuf *o, const struct aux_own_signal *s)
+{
+	outbuf_printf(o, " auxkit-signal %s %d/%d time %" PRIu64 " signal %u code %d",
+		      s->what == AUX_SIGNAL_ENDED ? "ended" : "delivered", PID(s->pid),
+		      PID(s->tid), s->time_ns, s->signo, s->code);
+	if (s->flags & AUX_SIGNAL_HAS_IP)
+		outbuf_printf(o, " ip %#" PRIx64, s->ip);
+	if (s->flags & AUX_SIGNAL_HAS_ADDR)
+		outbuf_printf(o, " addr %#" PRIx64, s->addr);
+	if (s->sender)
+		outbuf_printf(o, " sender %u", s->sender);
+	if (s->flags & AUX_SIGNAL_CORE)
+		outbuf_str(o, " core");
+}
+
 /* Entries of the loss ledger. 16 bytes of each, the first and last time, are
  * left out to keep the line short; info shows those of saved trace. */
 static void put_ledger(struct outbuf *o, const struct aux_reader *r,
@@ -217,6 +233,9 @@ static void text_own(struct outbuf *o, const struct aux_reader *r,
 		return;
 	case AUX_OWN_CODE:
 		put_code(o, ev);
+		return;
+	case AUX_OWN_SIGNAL:
+		put_signal(o, &ev->own.signal);
 		return;
 	case AUX_OWN_SOURCE:
 		outbuf_str(o, " auxkit-source ");

@@ -189,6 +189,7 @@ struct aux_event {
 			struct aux_bytes payload;	/* file order */
 			union {
 				struct aux_own_loss loss;
+				struct aux_own_signal signal;
 				struct {
 					struct aux_own_snapshot h;
 					const uint8_t *label;	/* no NUL */

@@ -23,6 +23,7 @@ enum aux_own_kind {
 	AUX_OWN_PIECE = 6,	/* struct aux_own_piece, then bytes */
 	AUX_OWN_FILE = 8,	/* struct aux_own_file, path, then bytes */
 	AUX_OWN_SYMBOLS = 9,	/* struct aux_own_symbols, path, entries, names */
+	AUX_OWN_SIGNAL = 10,	/* struct aux_own_signal */
 };
 
 /* A whole record, header and padding included: perf 7.2 warns of an EVENT_TYPE
@@ -64,6 +65,33 @@ enum aux_snapshot_reason {
 	AUX_SNAPSHOT_EXIT = 3,
 	AUX_SNAPSHOT_CUT = 4,	/* what a cut left of a longer recording */
 };
+
+/*
+ * A signal is delivered to a thread, or a thread has ended: which signal ended a
+ * process, where and why, is in no record of perf's. Of ends there is that of each
+ * process's first thread, and of each thread that a signal ended.
+ */
+struct aux_own_signal {
+	uint64_t time_ns;	/* perf clock */
+	uint32_t pid, tid;
+	uint32_t what;		/* enum aux_signal_what */
+	uint32_t signo;		/* as Linux numbers them; ENDED: 0 without one */
+	int32_t code;		/* si_code; ENDED without a signal: exit status */
+	uint32_t flags;		/* AUX_SIGNAL_* */
+	uint64_t ip;		/* the instruction that did not run */
+	uint64_t addr;		/* si_addr */
+	uint32_t sender;	/* si_pid: the process that sent it; 0: none did */
+	uint32_t reserved;
+};
+
+enum aux_signal_what {
+	AUX_SIGNAL_DELIVERED = 1,
+	AUX_SIGNAL_ENDED = 2,
+};
+
+#define AUX_SIGNAL_HAS_IP 1u
+#define AUX_SIGNAL_HAS_ADDR 2u
+#define AUX_SIGNAL_CORE 4u	/* ENDED: the system wrote a core file */
 
 /*
  * Code bytes that cannot be had later, from time_ns on. Same meaning as an
@@ -239,6 +267,7 @@ AUX_ASSERT_SIZE(struct aux_own_record, 16);
 AUX_ASSERT_SIZE(struct aux_own_loss, 48);
 AUX_ASSERT_SIZE(struct aux_own_snapshot, 24);
 AUX_ASSERT_SIZE(struct aux_own_code, 40);
+AUX_ASSERT_SIZE(struct aux_own_signal, 56);
 AUX_ASSERT_SIZE(struct aux_own_piece, 24);
 AUX_ASSERT_SIZE(struct aux_own_file, 24);
 AUX_ASSERT_SIZE(struct aux_own_symbols, 40);

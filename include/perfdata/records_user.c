@@ -220,6 +220,21 @@ static void parse_snapshot(struct cursor *c, struct aux_event *ev)
 	ev->own.snapshot.label = cursor_bytes(c, h->label_len);
 }
 
+static void parse_signal(struct cursor *c, struct aux_own_signal *s)
+{
+	s->time_ns = cursor_u64(c);
+	s->pid = cursor_u32(c);
+	s->tid = cursor_u32(c);
+	s->what = cursor_u32(c);
+	s->signo = cursor_u32(c);
+	s->code = (int32_t)cursor_u32(c);
+	s->flags = cursor_u32(c);
+	s->ip = cursor_u64(c);
+	s->addr = cursor_u64(c);
+	s->sender = cursor_u32(c);
+	s->reserved = cursor_u32(c);
+}
+
 static void parse_code(struct cursor *c, struct aux_event *ev)
 {
 	struct aux_own_code *h = &ev->own.code.h;
@@ -252,6 +267,9 @@ static void parse_payload(struct aux_reader *r, struct cursor *c,
 		break;
 	case AUX_OWN_CODE:
 		parse_code(c, ev);
+		break;
+	case AUX_OWN_SIGNAL:
+		parse_signal(c, &ev->own.signal);
 		break;
 	case AUX_OWN_SOURCE:
 		ev->own.source = all;

@@ -387,6 +387,18 @@ void soft_not_traced(struct soft *s, uint32_t pid, const char *program,
 	snprintf(s->why, sizeof(s->why), "%s", why);
 }
 
+int soft_signal(struct soft_thread *t, const struct soft_signal *sig)
+{
+	(void)t, (void)sig;
+	return 0;
+}
+
+int soft_ended(struct soft *s, uint32_t pid, uint32_t tid, int status)
+{
+	(void)s, (void)pid, (void)tid, (void)status;
+	return 0;
+}
+
 void soft_killed(struct soft *s)
 {
 	s->stats.n_killed++;
