@@ -51,6 +51,8 @@ struct disasm {
 	csh handles[N_MODES]; /* 0: not opened */
 	bool failed[N_MODES];
 	cs_insn *insn; /* one, reused */
+	csh detail;    /* x86-64 with operands; 0: not opened */
+	cs_insn *detailed;
 	uint64_t next; /* address after the last T32 instruction */
 };
 
@@ -123,9 +125,13 @@ void disasm_free(struct disasm *d)
 		return;
 	if (d->insn)
 		capstone.free(d->insn, 1);
+	if (d->detailed)
+		capstone.free(d->detailed, 1);
 	for (unsigned i = 0; i < N_MODES; i++)
 		if (d->handles[i])
 			capstone.close(&d->handles[i]);
+	if (d->detail)
+		capstone.close(&d->detail);
 	free(d);
 }
 
@@ -180,6 +186,23 @@ static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
 		return 0;
 	d->next = ip;
 	return d->insn->size;
+}
+
+const struct cs_insn *disasm_detail(struct disasm *d, const uint8_t *code, size_t len,
+				    uint64_t ip)
+{
+	if (!d->detail) {
+		if (capstone.open(CS_ARCH_X86, CS_MODE_64, &d->detail)) {
+			d->detail = 0;
+			return NULL;
+		}
+		capstone.option(d->detail, CS_OPT_DETAIL, CS_OPT_ON);
+		d->detailed = capstone.malloc(d->detail);
+	}
+	if (!d->detailed ||
+	    !capstone.disasm_iter(d->detail, &code, &len, &ip, d->detailed))
+		return NULL;
+	return d->detailed;
 }
 
 /* The text of d->insn. */

@@ -102,6 +102,12 @@ struct elfimage *elfimage_find_shared(struct elfimage *im,
 				      const char *name, const void *id,
 				      size_t id_size);
 
+/* disasm.c: an x86-64 instruction with its operands; valid until the next call. NULL: it
+ * is none. Where there is capstone. */
+struct cs_insn;
+const struct cs_insn *disasm_detail(struct disasm *d, const uint8_t *code, size_t len,
+				    uint64_t ip);
+
 /* ---- young.c ---- */
 
 /* The text of an instruction of size bytes that capstone may not know. False: it
