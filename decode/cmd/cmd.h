@@ -187,13 +187,14 @@ int cmd_verify(const struct cmd_options *o);
 int cmd_diff(const struct cmd_options *o);
 int cmd_summary(const struct cmd_options *o);
 int cmd_tui(const struct cmd_options *o);
+int cmd_crash(const struct cmd_options *o);
 int cmd_gdb(const struct cmd_options *o);
 int cmd_dap(const struct cmd_options *o);
 int cmd_gdbserver(const struct cmd_options *o);
 
 /* Options that one command without a sink has alone, for the table: each stands
  * in the command's file, with the struct that its values are parsed into. */
-extern const struct cmd_own cmd_diff_own, cmd_dump_own, cmd_gdb_own,
+extern const struct cmd_own cmd_crash_own, cmd_diff_own, cmd_dump_own, cmd_gdb_own,
 	cmd_gdbserver_own, cmd_merge_own, cmd_raw_own, cmd_repair_own, cmd_summary_own,
 	cmd_verify_own;
 

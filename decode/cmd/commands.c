@@ -45,6 +45,9 @@ static const struct cmd_group *const flow_groups[] = {
 }, *const gdbserver_groups[] = {
 	FLOW_CODE, &cmd_group_jobs, &cmd_group_memory, &cmd_group_chunk_size,
 	&cmd_group_input, &cmd_group_output, NULL,
+}, *const crash_groups[] = {
+	&cmd_group_names, FLOW_CODE, &cmd_group_json, &cmd_group_jobs, &cmd_group_memory,
+	&cmd_group_chunk_size, &cmd_group_input, &cmd_group_output, NULL,
 }, *const diff_groups[] = {	/* has a --tid of its own */
 	&cmd_group_cpu, FLOW_PART, &cmd_group_names, &cmd_group_code,
 	&cmd_group_json, FLOW_WORK, NULL,
@@ -168,6 +171,13 @@ static const struct command commands[] = {
 	  .groups = tui_groups, .run = cmd_tui,
 	  .examples = { { "tui perf.data",
 			  "functions, call tree, threads, gaps; ? is help" } } },
+	{ .name = "crash",
+	  .help = "how it came to its end: signal, stack, last calls, values",
+	  .own = &cmd_crash_own, .groups = crash_groups, .paged = true,
+	  .run = cmd_crash,
+	  .examples = { { "crash perf.data", "of a program that a signal ended" },
+			{ "crash --core core perf.data",
+			  "with registers, and the values that follow from them" } } },
 	{ .name = "gdb",
 	  .help = "gdb on the recording: step backwards through it",
 	  .own = &cmd_gdb_own, .groups = gdbserver_groups, .run = cmd_gdb,

@@ -279,6 +279,7 @@ int replay_state(struct replay *r, const struct replay_place *at,
 		.pc = ip_of(&k, at->insn), .time_ns = rec->time_ns,
 		.tid = ctx->tid, .cpu = ctx->cpu, .space = ctx->space,
 		.mode = rec->flags & AUX_FLOW_MODE_MASK,
+		.end = at->insn + 1 < rec->n ? AUX_END_FALL : rec->what,
 	};
 	state->no_code = !ctx->space ||
 			 r->host.code(r->host.priv, ctx->space, state->pc, &code);
@@ -342,6 +343,7 @@ int replay_step(struct replay *r, struct replay_place *at, uint32_t tid, bool ba
 			continue;
 		if (back || !is_code(&k))
 			why->crossed |= is_crossing(walker_record(&k));
+		why->interrupted |= walker_record(&k)->kind == AUX_FLOW_ASYNC;
 		if (walker_record(&k)->kind == AUX_FLOW_GAP) {
 			why->stop = REPLAY_GAP;
 			why->cause = walker_record(&k)->what;

@@ -67,6 +67,7 @@ struct replay_state {
 	uint32_t tid;
 	int32_t cpu;		/* -1: unknown */
 	uint16_t mode;		/* AUX_FLOW_MODE_* */
+	uint8_t end;		/* enum aux_range_end: how what runs there goes on */
 	bool no_code;		/* there are no bytes at pc */
 	const struct space *space;	/* NULL: unknown */
 };
@@ -85,6 +86,7 @@ enum replay_stop {
 struct replay_why {
 	enum replay_stop stop;
 	unsigned cause;		/* of a GAP */
+	bool interrupted;	/* of a step: an interrupt or signal lies between */
 	bool crossed;		/* of a step: a call, a return or an interrupt lies
 				 * between, so the callers may be others */
 };
