@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "common/diag.h"
@@ -182,6 +183,19 @@ static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 	return c->many ? CMD_OK : check_one_file(c, named, words, n);
 }
 
+static unsigned output_width(const struct cmd_options *o)
+{
+	const char *columns = getenv("COLUMNS");
+	struct winsize w = { 0 };
+
+	if (o->output.path || o->output.json || o->filter.full_names ||
+	    o->filter.mangled || !isatty(STDOUT_FILENO))
+		return 0;
+	if ((ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || !w.ws_col) && columns)
+		w.ws_col = (unsigned short)strtoul(columns, NULL, 10);
+	return w.ws_col < 40 ? 80 : w.ws_col;
+}
+
 /* Progress and pager exclude each other where lines come while decoding: the
  * line of progress would be overwritten, or stand among the results. */
 static int run_command(struct cmd_options *o)
@@ -194,6 +208,7 @@ static int run_command(struct cmd_options *o)
 	if (c->streamed && !o->output.path && o->output.progress < 0 &&
 	    isatty(STDOUT_FILENO))
 		o->output.progress = 0;
+	o->output.width = output_width(o); /* before a pager hides it */
 	if (c->paged && !o->output.path)
 		pager_start(&pager, !o->output.no_pager, o->output.colour);
 	status = c->run(o);

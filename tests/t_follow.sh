@@ -81,7 +81,7 @@ walk(json.load(open(sys.argv[1])))
 END
 }
 all=(--symfs "$root" --max-memory 300M)
-flow=("${all[@]}" --decoder pt --no-demangle)
+flow=("${all[@]}" --decoder pt --no-demangle --full-names)
 tid=$(auxdecode count "$data" 2>/dev/null | awk '$1 == "thread" { print $2 }')
 for words in "summary" "count" "count --comm prog --tid $tid --cpu 0 --time 0," "count --symbol outer" "hot" \
 	"hot --symbol in* --symbol out*" "hot --module prog --symbol outer" "coverage --symbol outer" "latency outer" \

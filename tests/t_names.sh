@@ -59,6 +59,34 @@ that "summary shows the name of the source" "$here/out" grep -qF 'shop::till::pa
 "$auxdecode" summary -n 9999 --no-demangle "$data" >"$here/out" 2>/dev/null
 that "summary --no-demangle" "$here/out" grep -qF ' _ZN4shop4till3payEii' "$here/out"
 
+# ---- short on a terminal ----
+# on_terminal COLUMNS COMMAND...
+on_terminal() {
+	local columns=$1
+	shift
+	AUXDECODE_PAGER=cat NO_COLOR=1 timeout 60 script -qec "stty cols $columns; $auxdecode $* $data" /dev/null \
+		2>/dev/null </dev/null | tr -d '\r' >"$here/out"
+}
+for command in "hot -n 9999" calls "find '/shop/'" "latency --symbol '/shop/'" "summary -n 9999"; do
+	on_terminal 100 "$command"
+	that "$command: short on a terminal" "$here/out" grep -qE 'shop::till::pay([^(]|\(\)|$)' "$here/out"
+	that "$command: no arguments, but where two would look the same" "$here/out" not grep -qF 'shop::till::operator()(int)' "$here/out"
+	that "$command: the second of two is told apart" "$here/out" grep -qF 'shop::till::pay(int' "$here/out"
+	that "$command: one add has no arguments" "$here/out" grep -qF 'shop::add<>' "$here/out"
+	that "$command: the other has" "$here/out" grep -qE 'shop::add<(int|long)>' "$here/out"
+	on_terminal 100 "$command --full-names"
+	that "$command --full-names: all of them" "$here/out" grep -qF 'int shop::add<int>(int, int)' "$here/out"
+	on_terminal 100 "$command --no-demangle"
+	that "$command --no-demangle: as the file has it" "$here/out" grep -q '_ZN4shop4till3payEii' "$here/out"
+done
+on_terminal 100 "find -F sym '/shop/'"
+that "columns of -F are for programs" "$here/out" grep -qF 'int shop::add<int>(int, int)' "$here/out"
+"$auxdecode" flame --svg --symbol '/shop/' -o "$here/f.svg" "$data" 2>"$here/err"
+that "svg: the whole name is there" "$here/err" grep -qF '<title>int shop::add&lt;int&gt;(int, int)' "$here/f.svg"
+that "svg: and a short one for narrow frames" "$here/err" grep -qF 'data-s="shop::add&lt;&gt;"' "$here/f.svg"
+"$auxdecode" flame --svg --full-names --symbol '/shop/' -o "$here/f.svg" "$data" 2>"$here/err"
+that "svg --full-names: no short one" "$here/err" not grep -q 'data-s=' "$here/f.svg"
+
 # ---- one rule ----
 same() { # MANGLED FORM...: each form means just this function
 	local raw=$1 form

@@ -8,6 +8,7 @@
  */
 #include <fnmatch.h>
 #include <regex.h>
+#include <search.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ struct pattern {
 struct name {
 	char *raw;
 	char *shown;		/* NULL: raw */
+	char *cut;		/* names_cut(); NULL: not asked for yet */
 	bool fits;
 };
 
@@ -53,6 +55,7 @@ struct names {
 	size_t n, max;
 	uint32_t *slots;	/* index in all and 1, 0: free */
 	size_t n_slots;		/* a power of two, or 0 */
+	void *cuts;		/* all there are, as tsearch() keeps them */
 };
 
 /* ---- demangling ---- */
@@ -98,6 +101,11 @@ static char *demangle_all(const char *raw, bool params)
 char *names_demangle(const char *raw)
 {
 	return demangle_all(raw, true);
+}
+
+char *names_demangle_bare(const char *raw)
+{
+	return demangle_all(raw, false);
 }
 
 /* ---- patterns ---- */
@@ -281,6 +289,52 @@ const char *names_shown(struct names *n, const char *raw)
 	return name && name->shown ? name->shown : raw;
 }
 
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* None of the texts that other names are shown as; NULL: out of memory. */
+static char *make_cut(const struct names *n, const struct name *name, unsigned width)
+{
+	char *cut = NULL, *numbered;
+
+	for (unsigned how = NAMES_SHORT; how <= NAMES_FULL; how++) {
+		free(cut);
+		cut = names_short(name->raw, how, width);
+		if (!cut || !tfind(cut, &n->cuts, compare_texts))
+			return cut;
+	}
+	names_cut_middle(cut, width > 24 ? width - 8 : width);
+	if (asprintf(&numbered, "%s~%zu", cut, (size_t)(name - n->all)) < 0)
+		numbered = NULL;
+	free(cut);
+	return numbered;
+}
+
+/* The tree has the texts themselves, which belong to the names. */
+static void keep_in_place(void *cut)
+{
+	(void)cut;
+}
+
+const char *names_cut(struct names *n, const char *raw, unsigned width)
+{
+	const struct name *found = n && raw && width && !n->mangled ?
+				   name_of(n, raw) : NULL;
+	struct name *name;
+
+	if (!found)
+		return names_shown(n, raw);
+	name = &n->all[found - n->all];
+	if (!name->cut) {
+		name->cut = make_cut(n, name, width < 16 ? 16 : width);
+		if (name->cut)
+			(void)tsearch(name->cut, &n->cuts, compare_texts);
+	}
+	return name->cut ? name->cut : names_shown(n, raw);
+}
+
 static const char *last_part(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -401,7 +455,9 @@ void names_free(struct names *n)
 	for (size_t i = 0; i < n->n; i++) {
 		free(n->all[i].raw);
 		free(n->all[i].shown);
+		free(n->all[i].cut);
 	}
+	tdestroy(n->cuts, keep_in_place);
 	free(n->patterns);
 	free(n->all);
 	free(n->slots);

@@ -15,6 +15,12 @@
  * Template arguments belong to the name. ABI tags ([abi:cxx11]) do not: they are
  * left out on both sides. Several patterns mean any of them.
  *
+ * On a terminal a name is short (names_cut()): what is between the brackets of
+ * templates and calls is left out, and what is still wider than there is room for
+ * is cut in its middle, because the end says most. A text means one function only:
+ * another that would be the same gets its template arguments, all of its name, or
+ * a number.
+ *
  * A module (--module) is the path of a file or its last part, or a glob of one.
  * With both, a function has to fit a pattern and lie in a module.
  */
@@ -41,6 +47,9 @@ void names_free(struct names *n);
  * fits, and is shown as the file has it. What is returned lives as long as n
  * and raw do. */
 const char *names_shown(struct names *n, const char *raw);
+/* The same, short, in so many columns: at least 16. width 0, or names are shown as
+ * the file has them: as names_shown(). */
+const char *names_cut(struct names *n, const char *raw, unsigned width);
 /* raw NULL fits no pattern; dso, as in struct symbol, NULL no module. */
 bool names_fit(struct names *n, const char *raw, const char *dso);
 /* There are patterns, or modules. */
@@ -58,5 +67,21 @@ void names_hint(const struct names *n, char *hint, size_t len);
 /* As it stands in the source, what was appended to it ("@plt") included; to be
  * freed. NULL: it is not mangled, or the build has no demangler. */
 char *names_demangle(const char *raw);
+/* The same without arguments and the type that it returns. */
+char *names_demangle_bare(const char *raw);
+
+/* ---- names_short.c ---- */
+
+enum names_how {
+	NAMES_SHORT = 0,	/* shop::add<> */
+	NAMES_BARE,		/* shop::add<int> */
+	NAMES_FULL,		/* int shop::add<int>(int, int) */
+};
+
+/* In so many columns, 0: all of it; to be freed. NULL: out of memory. Two names may
+ * give the same. */
+char *names_short(const char *raw, enum names_how how, unsigned width);
+/* Cuts the middle out of what is wider, in place. */
+void names_cut_middle(char *name, unsigned width);
 
 #endif

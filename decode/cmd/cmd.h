@@ -57,6 +57,7 @@ struct cmd_filter {
 	const char *comms[CMD_SYMBOLS];	/* --comm; none: threads of any name */
 	size_t n_comms;
 	bool mangled;			/* --no-demangle */
+	bool full_names;		/* --full-names */
 };
 
 /* How it is decoded; 0 and NULL: the session's defaults. */
@@ -78,6 +79,8 @@ struct cmd_output {
 	enum cmd_color { CMD_COLOR_AUTO, CMD_COLOR_ALWAYS, CMD_COLOR_NEVER } color;
 	bool colour;		/* what that comes to here */
 	bool no_pager;
+	unsigned width;		/* of the terminal, where names are to fit into it;
+				 * 0: they are shown in full */
 	bool json;		/* --json */
 	int progress;		/* 1 on, 0 off, -1: when stderr is a terminal */
 };

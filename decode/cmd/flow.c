@@ -209,6 +209,8 @@ static int run_output(const struct cmd_options *o, struct session *s,
 				      .symbol = names_select(names) ? asked :
 								      NULL,
 				      .resolution = session_resolution(s),
+				      .width = o->output.width,
+				      .full_names = o->filter.full_names,
 				      .time_from = o->filter.time_from,
 				      .time_to = o->filter.time_to };
 	struct watch watch = { .verdict = &verdict,

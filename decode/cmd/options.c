@@ -294,6 +294,9 @@ static const struct option_row tid_rows[] = {
 	{ .name = "no-demangle",
 	  .help = "names as the file has them (default: as in the source)",
 	  OPTION_FLAG(OPTIONS, filter.mangled) },
+	{ .name = "full-names",
+	  .help = "all of long names (default: short on a terminal)",
+	  OPTION_FLAG(OPTIONS, filter.full_names) },
 	END,
 };
 

@@ -222,6 +222,8 @@ static double percent(const struct start *s, uint64_t n)
 				  0;
 }
 
+#define BESIDE_NAMES 54	/* columns: numbers, and the file behind */
+
 /* By instructions, not by time: instructions are exact in a trace, and the
  * clock of software-made trace is virtual. */
 static void put_functions(struct start *s)
@@ -229,7 +231,10 @@ static void put_functions(struct start *s)
 	const struct summary_config *config = s->o->own;
 	struct diff_func **v = diff_funcs_sort(&s->funcs);
 	uint64_t limit = config->limit ? config->limit : N_FUNCS;
+	unsigned width = s->o->output.width;
 
+	if (width)
+		width = width > BESIDE_NAMES + 26 ? width - BESIDE_NAMES : 26;
 	if (!v) {
 		outbuf_fail(s->out, ENOMEM);
 		return;
@@ -242,7 +247,7 @@ static void put_functions(struct start *s)
 			      "  %s", s->colour->number, v[i]->insns[0],
 			      s->colour->end, percent(s, v[i]->insns[0]),
 			      v[i]->calls[0], s->colour->name);
-		outbuf_clean(s->out, v[i]->name ? names_shown(s->names, v[i]->name) :
+		outbuf_clean(s->out, v[i]->name ? names_cut(s->names, v[i]->name, width) :
 						  "[no symbol]");
 		outbuf_printf(s->out, "%s %s(", s->colour->end, s->colour->dim);
 		outbuf_clean(s->out, v[i]->dso);

@@ -42,6 +42,7 @@ static int run(const struct cmd_options *o, struct names *const names[2])
 	const struct tui_config config = {
 		.session = &session, .names = { names[0], names[1] },
 		.colour = o->output.colour,
+		.full_names = o->filter.full_names || o->filter.mangled,
 		.gap_text = advice_gap, .code_text = advice_code,
 	};
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };

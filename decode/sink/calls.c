@@ -28,9 +28,9 @@
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "decode/callstack/callstack.h"
+#include "decode/callstack/names.h"
 #include "decode/lib/elf/elf.h"
 #include "decode/sink/columns.h"
-#include "decode/sink/find.h"
 #include "decode/sink/find.h"
 #include "decode/sink/sink.h"
 
@@ -99,8 +99,10 @@ struct calls_sink {
 
 /* "name()" once per function; a demangled name that has its own brackets gets
  * none. Out of memory: the output has failed. */
-static const struct call_text *make_text(struct outbuf *out, struct call_func *f)
+static const struct call_text *make_text(const struct sink_env *env,
+					 struct call_func *f)
 {
+	struct outbuf *out = env->out;
 	static const union {
 		struct call_text text;
 		char bytes[sizeof(struct call_text) + FMT_SLACK];
@@ -113,6 +115,11 @@ static const struct call_text *make_text(struct outbuf *out, struct call_func *f
 
 	if (!name)
 		call_func_name(f, buf, sizeof(buf));
+	else if (env->width)
+		name = names_cut(env->host->names, f->raw,
+				 env->width > 92 ? env->width - 60 : 32);
+	if (name && name != f->name)
+		own = strchr(name, '(') && name[strlen(name) - 1] == ')';
 	name = name ? name : buf;
 	n = strnlen(name, UINT32_MAX / 2);
 	text = calloc(1, sizeof(*text) + n + 2 + FMT_SLACK);
@@ -128,10 +135,10 @@ static const struct call_text *make_text(struct outbuf *out, struct call_func *f
 	return text;
 }
 
-static inline const struct call_text *text_of(struct outbuf *out,
+static inline const struct call_text *text_of(const struct sink_env *env,
 					      struct call_func *f)
 {
-	return f->user ? f->user : make_text(out, f);
+	return f->user ? f->user : make_text(env, f);
 }
 
 /* The thread's view, made at first need; NULL: out of memory. */
@@ -320,11 +327,11 @@ struct row {
 	bool knows_off;		/* time off the CPU is known */
 };
 
-static void put_name(struct outbuf *out, struct call_func *f)
+static void put_name(const struct sink_env *env, struct call_func *f)
 {
-	const struct call_text *text = text_of(out, f);
+	const struct call_text *text = text_of(env, f);
 
-	outbuf_put(out, text->text, text->n_name);
+	outbuf_put(env->out, text->text, text->n_name);
 }
 
 static void put_text(struct outbuf *out, const char *text)
@@ -367,18 +374,19 @@ static void put_time(struct outbuf *out, uint64_t ns)
 }
 
 /* Columns that tell of code. */
-static void put_code(const struct row *r, struct outbuf *out,
+static void put_code(const struct row *r, const struct sink_env *env,
 		     enum call_column col)
 {
 	const struct call_frame *f = r->f;
+	struct outbuf *out = env->out;
 
 	switch (col) {
 	case C_SYM:
-		put_name(out, f->func);
+		put_name(env, f->func);
 		return;
 	case C_CALLER:
 		if (r->t->depth > 1)
-			put_name(out, f[-1].func);
+			put_name(env, f[-1].func);
 		else
 			outbuf_put(out, "-", 1);
 		return;
@@ -495,7 +503,7 @@ static void put_column(const struct calls_sink *s, const struct row *r,
 		return;
 	case C_FROM: case C_TO: case C_BACK: case C_SYM: case C_DSO:
 	case C_CALLER:
-		put_code(r, out, col);
+		put_code(r, &s->env, col);
 		return;
 	default:
 		put_count(r, out, col);
@@ -793,7 +801,7 @@ static int put_open(struct calls_sink *s)
 	if (!f->serial)
 		return 0;
 	put_header(s);
-	text = text_of(s->env.out, f->func);
+	text = text_of(&s->env, f->func);
 	p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 	if (p) {
 		p = put_lead(s, p, f->pid, f->tid, f->ns);
@@ -832,7 +840,7 @@ static int enter_tree(void *priv, struct call_thread *t)
 static char *put_leaf(struct calls_sink *s, const struct call_thread *t,
 		      const struct call_frame *f, uint32_t depth)
 {
-	const struct call_text *text = text_of(s->env.out, f->func);
+	const struct call_text *text = text_of(&s->env, f->func);
 	char *p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 
 	if (!p)
@@ -848,7 +856,7 @@ static char *put_leaf(struct calls_sink *s, const struct call_thread *t,
 static char *put_end(struct calls_sink *s, const struct call_thread *t,
 		     const struct call_frame *f, uint32_t depth)
 {
-	const struct call_text *text = text_of(s->env.out, f->func);
+	const struct call_text *text = text_of(&s->env, f->func);
 	char *p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 
 	if (!p)
@@ -1010,6 +1018,8 @@ static int open_calls(void **sink, const struct sink_env *env,
 	make_least(s);
 	s->config = *config;
 	s->rows = config->fields;
+	if (s->rows)
+		s->env.width = 0;	/* for programs */
 	if (s->rows)
 		err = parse_fields(s, config->fields, diag);
 	if (!err)

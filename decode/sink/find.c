@@ -15,6 +15,7 @@
 #include "common/markup.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
+#include "decode/callstack/names.h"
 #include "decode/sink/columns.h"
 #include "decode/sink/find.h"
 #include "decode/sink/sink.h"
@@ -159,6 +160,21 @@ static void put_name(struct outbuf *out, const struct call_frame *f)
 	}
 	call_func_name(f->func, name, sizeof(name));
 	outbuf_clean(out, name);
+}
+
+/* The same for people: short where it is to fit. */
+static void put_short(struct find *s, const struct call_frame *f)
+{
+	const unsigned others = 66, least = 28;
+	unsigned width = s->env.width;
+
+	if (width)
+		width = width > others + 2 * least ? (width - others) / 2 : least;
+	if (f && f->func->raw)
+		outbuf_clean(s->env.out, names_cut(s->env.host->names, f->func->raw,
+						   width));
+	else
+		put_name(s->env.out, f);
 }
 
 /* The command that shows what ran inside. */
@@ -327,9 +343,9 @@ static void put_for_people(struct find *s, const struct found *c)
 	snprintf(who, sizeof(who), "%d/%d", (int)c->t->pid, (int)c->t->tid);
 	outbuf_printf(out, "%20s %11s %15s %11s  ", c->f->at.ns ? time : "-",
 		      dur, who, n);
-	put_name(out, c->f);
+	put_short(s, c->f);
 	outbuf_str(out, " <- ");
-	put_name(out, c->up);
+	put_short(s, c->up);
 	if (c->f->at.ns && c->took->off_ns)
 		outbuf_printf(out, " [off CPU %s]",
 			      find_off_text(off, c->took));

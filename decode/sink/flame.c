@@ -350,6 +350,7 @@ static int finish_flame(void *sink, struct aux_diag *diag)
 			.unit = flame_unit(f->config.by),
 			.min_percent = f->config.min_percent,
 			.symbol = f->env.symbol,
+			.full_names = f->env.full_names,
 		};
 
 		err = flamesvg_write(f->env.out, &f->tree.tree,

@@ -10,11 +10,13 @@
  * only what is below that function, and what leads there, has a width.
  */
 #include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clean.h"
 #include "common/embed.h"
+#include "decode/callstack/names.h"
 #include "decode/sink/impl.h"
 
 EMBED(flame_css, "decode/sink/web/flame.css");
@@ -142,7 +144,45 @@ static void put_title(struct svg *s, uint32_t node, const char *name)
 	outbuf_str(out, "</title>");
 }
 
-/* data-x and data-w are what the script zooms by. */
+/* The short form of a name that is a longer one; NULL: there is none. To be freed. */
+static char *short_of(const struct svg *s, uint32_t node, const char *name)
+{
+	uint32_t id = s->tree->nodes[node].func;
+	const struct call_func *f = id < CALLTREE_FOLDED ? calls_func(s->calls, id) :
+							   NULL;
+	char *text;
+
+	if (!f || !f->raw || s->config.full_names ||
+	    !strcmp(f->name, f->raw))
+		return NULL;
+	text = names_short(f->raw, NAMES_SHORT, 0);
+	if (text && strcmp(text, name) != 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* What fits: the name, or its short form, or that without its middle. */
+static void put_label(struct outbuf *out, const char *name, const char *short_name,
+		      size_t fits)
+{
+	char *cut;
+
+	if (strlen(name) <= fits) {
+		put_xml(out, name, SIZE_MAX);
+		return;
+	}
+	cut = strdup(short_name ? short_name : name);
+	if (!cut) {
+		outbuf_fail(out, ENOMEM);
+		return;
+	}
+	names_cut_middle(cut, (unsigned)fits);
+	put_xml(out, cut, strlen(cut) > fits ? fits : SIZE_MAX);
+	free(cut);
+}
+
+/* data-x and data-w are what the script zooms by, data-s the short name. */
 static void put_frame(struct svg *s, uint32_t node)
 {
 	const struct calltree_node *n = &s->tree->nodes[node];
@@ -151,24 +191,30 @@ static void put_frame(struct svg *s, uint32_t node)
 	double y = TOP + (double)(s->depth - n->depth) * ROW;
 	char buf[CALLTREE_NAME], class[8];
 	const char *name = calltree_name(s->tree, s->calls, node, buf);
+	char *short_name;
 	struct outbuf *out = s->out;
 	size_t fits = w > 3 * CHAR ? (size_t)((w - 6) / CHAR) : 0;
 
-	outbuf_printf(out, "<g class=\"f %s\" data-x=\"%llu\" data-w=\"%llu\">",
+	outbuf_printf(out, "<g class=\"f %s\" data-x=\"%llu\" data-w=\"%llu\"",
 		      class_of(n, name, class),
 		      (unsigned long long)s->at[node],
 		      (unsigned long long)s->sum[node]);
+	short_name = short_of(s, node, name);
+	if (short_name) {
+		outbuf_str(out, " data-s=\"");
+		put_xml(out, short_name, SIZE_MAX);
+		outbuf_str(out, "\"");
+	}
+	outbuf_str(out, ">");
 	put_title(s, node, name);
 	outbuf_printf(out,
 		      "<rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\"/>"
 		      "<text x=\"%.2f\" y=\"%.0f\">",
 		      x, y, w, ROW - 1, x + 3, y + 12);
-	if (fits && strlen(name) > fits)
-		put_xml(out, name, fits - 2);
-	else if (fits)
-		put_xml(out, name, SIZE_MAX);
-	outbuf_str(out, fits && strlen(name) > fits ? "..</text></g>\n"
-						    : "</text></g>\n");
+	if (fits)
+		put_label(out, name, short_name, fits);
+	outbuf_str(out, "</text></g>\n");
+	free(short_name);
 	s->n_drawn++;
 }
 

@@ -40,6 +40,18 @@ static void mismatch(void *priv, const struct hot_item *it, int err)
 	print_mismatch(h->env.out, h->env.host, &ctx, &it->range, err);
 }
 
+/* Beside the other columns, and where it is to fit short. */
+static void put_short(struct hot *h, const char *name, const char *raw)
+{
+	const unsigned others = 100, least = 30;
+	unsigned width = h->env.width;
+
+	if (width && raw)
+		name = names_cut(h->env.host->names, raw,
+				 width > others + least ? width - others : least);
+	outbuf_clean(h->env.out, name);
+}
+
 /* Function, file, source line of an address. */
 static void put_name(struct hot *h, const struct space *space, uint64_t ip)
 {
@@ -50,7 +62,12 @@ static void put_name(struct hot *h, const struct space *space, uint64_t ip)
 
 	find_symbol(host, space, ip, &sym);
 	outbuf_str(out, " ");
-	column_symbol(&plain, out, host, &sym, ip);
+	if (h->env.width && sym.name) {
+		put_short(h, sym.name, sym.name);
+		outbuf_printf(out, "+0x%llx", (unsigned long long)(ip - sym.start));
+	} else {
+		column_symbol(&plain, out, host, &sym, ip);
+	}
 	outbuf_str(out, " ");
 	column_dso(&plain, out, &sym);
 	if (!host->line || host->line(host->priv, space, ip, &line) ||
@@ -434,6 +451,7 @@ int hot_funcs_flow(struct hot *h, const struct flow_ctx *ctx,
 
 struct func_row {
 	const char *name, *dso;
+	const char *raw;	/* NULL: there is no name */
 	char text[80];		/* for want of a name */
 	struct calltree_func f;
 	uint64_t own, total;
@@ -464,6 +482,7 @@ static void put_per_call(struct outbuf *out, const struct func_row *r)
 static void put_func(struct hot *h, const struct func_row *r, uint64_t all,
 		    bool ipc)
 {
+	const char *dso = r->dso ? strrchr(r->dso, '/') : NULL;
 	struct outbuf *out = h->env.out;
 
 	outbuf_printf(out, "%14llu %6.2f %14llu %6.2f %12llu",
@@ -480,9 +499,10 @@ static void put_func(struct hot *h, const struct func_row *r, uint64_t all,
 	else if (ipc)
 		outbuf_printf(out, " %5s", "-");
 	outbuf_str(out, " ");
-	outbuf_clean(out, r->name);
+	put_short(h, r->name, r->raw);
 	outbuf_str(out, " ");
-	outbuf_clean(out, r->dso ? r->dso : "-");
+	outbuf_clean(out, dso && h->env.width && dso[1] ? dso + 1 :
+			  r->dso ? r->dso : "-");
 	outbuf_str(out, "\n");
 }
 
@@ -515,6 +535,7 @@ static void fill_func(struct func_row *r, const struct hot_funcs *hf,
 	r->own = calltree_get(&f->own, hf->by);
 	r->total = calltree_get(&f->total, hf->by);
 	r->name = func->name;
+	r->raw = func->raw;
 	r->dso = func->dso;
 	if (!r->name) {
 		call_func_name(func, r->text, sizeof(r->text));

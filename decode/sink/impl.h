@@ -59,6 +59,7 @@ struct flamesvg_config {
 	const char *symbol;	/* only what is below it, as text; NULL: all */
 	enum calltree_by by;
 	double min_percent;	/* less is not drawn; 0: what could not be seen */
+	bool full_names;	/* no short ones where there is no room */
 };
 
 /* The tree is summed up, and sorted as it is to be drawn. 1; 0, and nothing is

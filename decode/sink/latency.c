@@ -16,6 +16,7 @@
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "decode/callstack/calltimes.h"
+#include "decode/callstack/names.h"
 #include "decode/sink/columns.h"
 #include "decode/sink/find.h"
 #include "decode/sink/sink.h"
@@ -144,7 +145,7 @@ static int by_amount(const void *a, const void *b)
 struct tree_text {
 	struct outbuf *out;
 	enum find_by by;
-	uint64_t resolution;
+	const struct sink_env *env;
 	struct shown *shown;	/* largest first */
 	uint32_t n;
 };
@@ -155,20 +156,35 @@ static uint64_t own_amount(enum find_by by, const struct call_count *own)
 	return by == FIND_BY_TIME ? call_self_ns(own) : find_amount(by, own);
 }
 
+/* In a line that has other columns, and where it is to fit short. */
+static void put_name(const struct sink_env *env, const struct call_func *f)
+{
+	const unsigned others = 49, least = 30;
+	char name[512];
+
+	if (f->raw) {
+		outbuf_clean(env->out, names_cut(env->host->names, f->raw,
+			     !env->width ? 0 : env->width > others + least ?
+			     env->width - others : least));
+		return;
+	}
+	call_func_name(f, name, sizeof(name));
+	outbuf_clean(env->out, name);
+}
+
 static void put_line(const struct tree_text *tt, const struct tree_node *node,
 		     unsigned depth)
 {
-	char total[40], own[40], n[40], name[512];
+	char total[40], own[40], n[40];
 	unsigned indent = 2 * (depth < 20 ? depth : 20);
 
 	find_took_text(total, tt->by, find_amount(tt->by, &node->total),
-		       tt->resolution);
-	find_took_text(own, tt->by, own_amount(tt->by, &node->own), tt->resolution);
+		       tt->env->resolution);
+	find_took_text(own, tt->by, own_amount(tt->by, &node->own), tt->env->resolution);
 	find_number_text(n, node->n);
-	call_func_name(node->func, name, sizeof(name));
 	outbuf_printf(tt->out, "  %12s %12s %9s  %*s", total, own, n,
 		      (int)indent, "");
-	outbuf_clean(tt->out, name);
+	put_name(tt->env, node->func);
 	outbuf_put(tt->out, "\n", 1);
 }
 
@@ -188,7 +204,7 @@ static void put_tree(struct tree *t, const struct sink_env *env, enum find_by by
 {
 	struct outbuf *out = env->out;
 	struct tree_text tt = { .out = out, .by = by,
-				.resolution = env->resolution };
+				.env = env };
 	uint64_t left_out = t->n_left_out;
 	char n[40];
 
@@ -386,7 +402,6 @@ static void put_names(struct latency *l)
 	struct calls *c = find_watch_calls(l->watch);
 	struct outbuf *out = l->env.out;
 	unsigned n = 0;
-	char name[512];
 
 	for (size_t i = 0; i < calls_n_funcs(c); i++) {
 		const struct call_func *f = calls_func(c, (uint32_t)i);
@@ -394,9 +409,8 @@ static void put_names(struct latency *l)
 
 		if (!((uintptr_t)f->user & FIND_THIS) || n++ >= N_NAMES)
 			continue;
-		call_func_name(f, name, sizeof(name));
 		outbuf_str(out, n > 1 ? ", " : "");
-		outbuf_clean(out, name);
+		put_name(&l->env, f);
 		base = f->dso ? strrchr(f->dso, '/') : NULL;
 		if (!f->dso)
 			continue;

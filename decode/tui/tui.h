@@ -17,6 +17,7 @@ struct tui_config {
 	const struct session_config *session;
 	struct names *names[2];	/* how names are shown, for two threads */
 	bool colour;
+	bool full_names;	/* else short ones, see names_short() */
 	/* The meaning of a gap's cause, and what to do; as in sink_host */
 	const char *(*gap_text)(unsigned cause);
 	/* Why there is no code at ip; as advice_code. NULL: nothing to say */

@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/diag.h"
+#include "decode/callstack/names.h"
 #include "decode/tui/ui_impl.h"
 
 #define REFRESH_NS UINT64_C(250000000)
@@ -24,6 +25,20 @@ static const struct view_ops *const views[VIEW_N] = {
 	[VIEW_THREADS] = &view_threads,
 	[VIEW_ANNOTATE] = &view_annotate, [VIEW_GAPS] = &view_gaps, [VIEW_HELP] = &view_help,
 };
+
+int ui_put_name(struct ui *ui, int y, int x, unsigned look,
+		const struct call_func *func, const char *name)
+{
+	struct screen *s = &ui->screen;
+	char *cut = NULL;
+	int n;
+
+	if (func && func->raw && !ui->model.config->full_names && s->cols > x)
+		cut = names_short(func->raw, NAMES_SHORT, (unsigned)(s->cols - x));
+	n = screen_put(s, y, x, 0, look, cut ? cut : name);
+	free(cut);
+	return n;
+}
 
 double ui_percent(uint64_t n, uint64_t of)
 {

@@ -171,6 +171,10 @@ void ui_place(struct ui *ui, size_t k);
 /* Shows the instructions of a function. */
 void ui_annotate(struct ui *ui, const struct call_func *func);
 double ui_percent(uint64_t n, uint64_t of);
+/* The name up to the end of the line, short unless names are wanted in full; func
+ * NULL: it is no function's. Returns the columns. */
+int ui_put_name(struct ui *ui, int y, int x, unsigned look,
+		const struct call_func *func, const char *name);
 
 /* view_text.c: text takes what out has; 0 or -AUX_E_NOMEM. */
 int ui_text_set(struct ui_text *text, const struct outbuf *out);

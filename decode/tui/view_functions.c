@@ -69,7 +69,7 @@ static void draw_row(struct ui *ui, int y, const struct func_row *r, unsigned ch
 				  "%6.2f %12llu %7.2f %9llu  ", own,
 				  (unsigned long long)r->own, total,
 				  (unsigned long long)r->calls);
-	x += screen_put(s, y, x, 0, LOOK_NAME | chosen, r->name);
+	x += ui_put_name(ui, y, x, LOOK_NAME | chosen, r->func, r->name);
 	if (wide)
 		screen_printf(s, y, x, 0, LOOK_DIM | chosen, " (%s)",
 			      r->dso ? r->dso : "-");

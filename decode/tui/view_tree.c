@@ -91,7 +91,7 @@ static void draw_row(struct ui *ui, int y, const struct tree_row *r, unsigned lo
 	else
 		x += indent;
 	x += screen_printf(s, y, x, 0, LOOK_PLAIN | look, "%s ", sign);
-	screen_put(s, y, x, 0, LOOK_NAME | look, r->name);
+	ui_put_name(ui, y, x, LOOK_NAME | look, r->func, r->name);
 }
 
 static void draw(struct ui *ui)

@@ -193,6 +193,9 @@ struct sink_env {
 				 * fits is asked of host->names */
 	uint64_t time_from, time_to;	/* --time, ns; to: UINT64_MAX */
 	uint64_t resolution;	/* as session_resolution() */
+	unsigned width;		/* columns that lines are to fit into with short
+				 * names, see names_cut(); 0: any number */
+	bool full_names;	/* --full-names: in pictures, too */
 	unsigned n_threads;	/* that may work on what finish does, the caller's
 				 * among them; 0 is 1 */
 	bool json;		/* members of an object, not text: each with a

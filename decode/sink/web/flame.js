@@ -15,10 +15,20 @@
 		var g = box[i], t = g.children[0].textContent;
 
 		fr.push({ g: g, t: t, n: t.slice(0, t.indexOf('\n')), x: +g.dataset.x,
-			  w: +g.dataset.w, r: g.children[1], l: g.children[2],
+			  w: +g.dataset.w, s: g.dataset.s, r: g.children[1], l: g.children[2],
 			  y: +g.children[1].getAttribute('y') });
 	}
 	var zoom = fr[0], pattern = null;
+
+	/* As put_label() of flame_svg.c: what fits into c characters. */
+	function label(f, c) {
+		var n = f.n.length > c && f.s ? f.s : f.n, head = Math.floor((c - 2) / 3);
+
+		if (n.length <= c)
+			return n;
+		return c < 8 ? n.slice(0, c) :
+			n.slice(0, head) + '..' + n.slice(n.length - (c - 2 - head));
+	}
 
 	/* Places all frames for zoom: what is inside of it, and its callers. */
 	function draw() {
@@ -40,8 +50,7 @@
 			var c = w > 22 ? Math.floor((w - 6) / 7.25) : 0;
 
 			f.l.setAttribute('x', (x + 3).toFixed(2));
-			f.l.textContent = c ? (f.n.length > c ? f.n.slice(0, c - 2) + '..' :
-					       f.n) : '';
+			f.l.textContent = c ? label(f, c) : '';
 		});
 		mark();
 	}
