@@ -257,8 +257,11 @@ ok $? "which names the formats" "$SCRATCH/err"
 is $? 2 "sqlite wants a file"
 "$auxdecode" export --to jsonl --tid 1 "$SCRATCH/threads.data" >"$SCRATCH/o" 2>"$SCRATCH/err"
 is $? 1 "an export of nothing is an error"
-grep -q 'what each stage had' "$SCRATCH/err"
-ok $? "with a table of what each stage had" "$SCRATCH/err"
+is "$(cat "$SCRATCH/err")" "auxdecode: error: $SCRATCH/threads.data: nothing to show: nothing ran with --tid 1; \
+\`auxdecode info $SCRATCH/threads.data\` shows when and where something did" \
+	"which says the reason first, then what to do"
+"$auxdecode" export --to jsonl --tid 1 -v "$SCRATCH/threads.data" >"$SCRATCH/o" 2>"$SCRATCH/err"
+that "-v: what each stage had" "$SCRATCH/err" grep -q 'what each stage had' "$SCRATCH/err"
 script -qec "$auxdecode export --to fxt $SCRATCH/threads.data" /dev/null >"$SCRATCH/o" 2>&1 </dev/null
 grep -q 'does not go onto a terminal: give -o FILE' "$SCRATCH/o"
 ok $? "binary does not go onto a terminal" "$SCRATCH/o"

@@ -155,8 +155,10 @@ empty() { # TEXT PATTERN OPTION...
 }
 empty "no such function" 'near to it: .*ackermann' latency akermann
 empty "no such function" 'near to it: .*ackermann' find akermann
-empty "too long" "took less than --longer *$(wc -l <"$here/fib")" find --longer 100s fib
-empty "not from there" "not below --from *$(wc -l <"$here/fib")" find --from dive fib
+n=$(wc -l <"$here/fib")
+empty "too long" "nothing to show: of $n calls $n took less than --longer$" find --longer 100s fib
+empty "not from there" "nothing to show: of $n calls $n not below --from$" find --from dive fib
+empty "with -v a table" "^  took less than --longer *$n$" find -v --longer 100s fib
 empty "no such caller" '--caller: no function "div" ran; near to it: dive' find --caller div fib
 usage() { # TEXT PATTERN OPTION...
 	local text=$1 pattern=$2 rc
@@ -208,7 +210,33 @@ that "calls that longjmp left are counted, and it is said" "$here/lat" \
 make_data stack_recurse ''
 is "$("$auxdecode" find -F state leave_for_good "$data" 2>/dev/null | sort -u | grep -v '^#')" running \
 	"calls of what never returns: still running"
-empty "latency of them" 'still running at the end *6' latency leave_for_good
+empty "latency of them" 'none of its calls is whole, such as 6 with "still running at the end"; .auxdecode find' latency leave_for_good
 "$auxdecode" latency --symbol main "$data" >"$here/lat" 2>"$here/err"
 that "main does not return: not in the histogram" "$here/err" grep -q 'nothing to show' "$here/err"
+# ---- --sort: as sort(1) does it ----
+make_data stack_random tsc,mtc,cyc 7
+"$auxdecode" find -F time,dur,self,insns,sym "$data" 2>/dev/null | grep -v '^#' >"$here/rows"
+sorted() { # KEY SORT-OPTIONS
+	local key=$1
+	shift
+	sort -s "$@" "$here/rows" >"$here/want"
+	"$auxdecode" find -F time,dur,self,insns,sym --sort "$key" "$data" 2>"$here/err" | grep -v '^#' >"$here/got"
+	that "find --sort $key" "$here/err" cmp -s "$here/want" "$here/got"
+	"$auxdecode" find -F time,dur,self,insns,sym --sort "$key" -n 7 "$data" 2>"$here/err" | grep -v '^#' >"$here/got"
+	that "find --sort $key -n 7: the first of them" "$here/err" cmp -s <(head -n 7 "$here/want") "$here/got"
+}
+sorted dur -k2,2nr
+sorted self -k3,3nr
+sorted insns -k4,4nr
+sorted start -k1,1n
+"$auxdecode" find --sort dur -n 3 "$data" 2>/dev/null >"$here/got"
+that "for people it is said what -n left out" "$here/got" grep -qE "^# 3 of $(wc -l <"$here/rows") calls; -n shows more$" "$here/got"
+is "$(grep -vc '^#' "$here/got")" 3 "and there are three"
+"$auxdecode" find -n 3 "$data" 2>/dev/null >"$here/got"
+that "without --sort it is said which -n takes" "$here/got" grep -q '^# the first of them, as they ended; the longest: --sort dur$' "$here/got"
+"$auxdecode" find --json --sort dur -n 3 "$data" 2>/dev/null >"$here/got"
+is "$(python3 -c 'import json, sys
+v = [c["ns"] for c in json.load(sys.stdin)["calls"]]
+print(len(v), v == sorted(v, reverse=True))' <"$here/got")" "3 True" "--json is sorted, too"
+
 finish

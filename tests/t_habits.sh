@@ -107,7 +107,6 @@ report -g
 -D perf.data
 -k vmlinux
 -C 0 perf.data
--v
 -q perf.data
 --ns
 --dso libc.so.6

@@ -67,7 +67,7 @@ on_terminal() {
 	AUXDECODE_PAGER=cat NO_COLOR=1 timeout 60 script -qec "stty cols $columns; $auxdecode $* $data" /dev/null \
 		2>/dev/null </dev/null | tr -d '\r' >"$here/out"
 }
-for command in "hot -n 9999" calls "find '/shop/'" "latency --symbol '/shop/'" "summary -n 9999"; do
+for command in "hot -n 9999" calls 'find /shop/' 'latency --symbol /shop/' 'summary -n 9999'; do
 	on_terminal 100 "$command"
 	that "$command: short on a terminal" "$here/out" grep -qE 'shop::till::pay([^(]|\(\)|$)' "$here/out"
 	that "$command: no arguments, but where two would look the same" "$here/out" not grep -qF 'shop::till::operator()(int)' "$here/out"
@@ -79,7 +79,7 @@ for command in "hot -n 9999" calls "find '/shop/'" "latency --symbol '/shop/'" "
 	on_terminal 100 "$command --no-demangle"
 	that "$command --no-demangle: as the file has it" "$here/out" grep -q '_ZN4shop4till3payEii' "$here/out"
 done
-on_terminal 100 "find -F sym '/shop/'"
+on_terminal 100 "find -F sym /shop/"
 that "columns of -F are for programs" "$here/out" grep -qF 'int shop::add<int>(int, int)' "$here/out"
 "$auxdecode" flame --svg --symbol '/shop/' -o "$here/f.svg" "$data" 2>"$here/err"
 that "svg: the whole name is there" "$here/err" grep -qF '<title>int shop::add&lt;int&gt;(int, int)' "$here/f.svg"

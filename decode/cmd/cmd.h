@@ -79,6 +79,7 @@ struct cmd_output {
 	enum cmd_color { CMD_COLOR_AUTO, CMD_COLOR_ALWAYS, CMD_COLOR_NEVER } color;
 	bool colour;		/* what that comes to here */
 	bool no_pager;
+	bool verbose;		/* -v */
 	unsigned width;		/* of the terminal, where names are to fit into it;
 				 * 0: they are shown in full */
 	bool json;		/* --json */

@@ -159,7 +159,7 @@ static int read_side(struct diff_run *r, unsigned side)
 	if (st.n_insns)
 		return CMD_OK;
 	snprintf(diag.text, sizeof(diag.text), "no instructions to compare "
-		 "(%llu bytes of trace in %llu streams); `auxdecode count` says "
+		 "(%llu bytes of trace in %llu streams); `auxdecode count -v` says "
 		 "what each stage dropped", (unsigned long long)st.aux_bytes,
 		 (unsigned long long)st.n_streams);
 	diag.code = AUX_E_NOENT;

@@ -67,8 +67,6 @@ const struct habit cmd_habits[] = {
 	{ "-C", "`--cpu N` is one CPU" },
 	{ "-S --symbols --symbol-filter", "`--symbol NAME` is one function; it may be "
 					  "given again" },
-	{ "-v --verbose", "problems are printed without it; `auxdecode info FILE` "
-			  "says what is in the file" },
 	{ "-q --quiet", "a result goes to standard output, what is wrong with it to "
 			"standard error: 2>/dev/null" },
 	{ "--dso --dsos --dso-filter", "`--module FILE` is the functions of one file" },

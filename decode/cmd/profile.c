@@ -10,16 +10,18 @@
 #include "decode/profile/branchlist.h"
 #include "decode/profile/profile.h"
 
-/* What each stage had, as of a recording. */
+/* The reason; what each stage had with -v, as of a recording. */
 static int say_empty(const struct cmd_options *o, const struct sink_report *r)
 {
-	cmd_line("auxdecode: error: %s: nothing to show; what each stage had:",
-		 o->path);
+	cmd_line("auxdecode: error: %s: nothing to show: %s", o->path,
+		 r->hint[0] ? r->hint : r->n_insns ?
+		 "nothing of the list was asked for" : "the list is empty");
+	if (!o->output.verbose)
+		return CMD_FAILED;
+	cmd_line("auxdecode: what each stage had:");
 	cmd_line("  %-24s %12" PRIu64, "instructions in the list", r->n_insns);
 	for (unsigned i = 0; i < r->n_drops; i++)
 		cmd_line("  %-24s %12" PRIu64, r->drops[i].what, r->drops[i].n);
-	if (r->hint[0])
-		cmd_line("  %s", r->hint);
 	return CMD_FAILED;
 }
 

@@ -475,7 +475,7 @@ static int fail_empty(const struct start *s)
 		 !s->stats.n_streams ?
 			 "it was recorded without intel_pt or cs_etm" :
 		 !s->stats.aux_bytes ? "the streams are empty" :
-			 "`auxdecode raw` shows the packets, `auxdecode count` "
+			 "`auxdecode raw` shows the packets, `auxdecode count -v` "
 			 "what each stage dropped");
 	return CMD_FAILED;
 }

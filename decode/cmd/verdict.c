@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * verdict: what was lost or missing, said once at the end. An empty result is
- * an error: the table shows what each stage had, so that one sees where
- * everything went.
+ * an error: the reason, then what to do. With -v a table shows what each stage
+ * had, so that one sees where everything went.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -82,8 +82,19 @@ static bool is_timed(const struct cmd_options *o)
 	return o->filter.time_from || o->filter.time_to != UINT64_MAX;
 }
 
-/* The filters as they could be typed again; nothing without any. */
-static void say_filters(const struct cmd_options *o)
+static void say_time(struct filters *f, const struct cmd_filter *filter)
+{
+	char from[40] = "", to[40] = "";
+
+	if (filter->time_from)
+		*fmt_time(from, filter->time_from) = '\0';
+	if (filter->time_to != UINT64_MAX)
+		*fmt_time(to, filter->time_to) = '\0';
+	say_filter(f, "--time %s,%s", from, to);
+}
+
+/* Those of the flow as they could be typed again; "" without any. */
+static struct filters list_filters(const struct cmd_options *o)
 {
 	struct filters f = { 0 };
 
@@ -96,7 +107,7 @@ static void say_filters(const struct cmd_options *o)
 	if (o->filter.cpu >= 0)
 		say_filter(&f, "--cpu %" PRId64, o->filter.cpu);
 	if (is_timed(o))
-		say_filter(&f, "--time");
+		say_time(&f, &o->filter);
 	if (o->filter.last_ns)
 		say_filter(&f, "--last %" PRIu64 "ns", o->filter.last_ns);
 	if (o->filter.chunks)
@@ -104,6 +115,18 @@ static void say_filters(const struct cmd_options *o)
 			   o->filter.chunk_to);
 	if (o->filter.snapshot)
 		say_filter(&f, "--snapshot %" PRIu64, o->filter.snapshot);
+	if (f.n)
+		f.text[f.n - 1] = '\0';
+	return f;
+}
+
+/* With those of functions; nothing without any. */
+static void say_filters(const struct cmd_options *o)
+{
+	struct filters f = list_filters(o);
+
+	if (f.n)
+		f.text[f.n - 1] = ' ';
 	for (size_t i = 0; i < o->filter.n_symbols; i++)
 		say_filter(&f, o->command->named ? "%s" : "--symbol %s",
 			   o->filter.symbols[i]);
@@ -126,25 +149,36 @@ static void say_row(const char *what, uint64_t n)
 static const char *hint(const struct verdict *v, const struct cmd_options *o,
 			const struct session_stats *st, const char *unnamed)
 {
+	static char text[800];	/* of the one that is said */
+	struct filters f = list_filters(o);
+
 	if (!st->n_streams)
 		return "the file holds no AUX trace: it was recorded without "
 		       "intel_pt or cs_etm; `auxdecode info` shows its events";
 	if (!st->aux_bytes)
 		return "the AUX streams are empty: nothing ran while tracing "
 		       "was on, or the recording lost it";
-	if (v->report.n_insns && unnamed[0])
-		return unnamed;
+	if (v->report.n_insns && unnamed[0]) {
+		snprintf(text, sizeof(text), "%s%s", unnamed,
+			 strstr(unnamed, "; ") ? "" :
+			 "; `auxdecode hot` lists what did");
+		return text;
+	}
+	if (v->n_gaps[AUX_GAP_NO_CODE] && v->n_texts) {
+		snprintf(text, sizeof(text), "there is no code: %s", v->missing[0]);
+		return text;
+	}
 	if (v->n_gaps[AUX_GAP_NO_CODE])
 		return "the code is missing: give its place with --symfs";
 	if (v->report.hint[0])
 		return v->report.hint;
 	if (v->report.n_insns)
 		return "what was asked for did not run";
-	if (o->filter.tid >= 0 || o->filter.n_pids || o->filter.n_comms ||
-	    o->filter.cpu >= 0 || is_timed(o) || o->filter.last_ns ||
-	    o->filter.chunks || o->filter.snapshot)
-		return "the filters let nothing through; `auxdecode info` "
-		       "shows what there is";
+	if (f.n) {
+		snprintf(text, sizeof(text), "nothing ran with %s; `auxdecode "
+			 "info` shows when and where something did", f.text);
+		return text;
+	}
 	if (st->aux_decoded)
 		return "the trace holds no instructions; `auxdecode insn` "
 		       "shows values that programs wrote (STM, ITM, ptwrite), "
@@ -163,6 +197,8 @@ static int say_empty(const struct verdict *v, const struct cmd_options *o,
 	names_hint(v->names, unnamed, sizeof(unnamed));
 	cmd_line("auxdecode: error: %s: nothing to show: %s", v->path,
 		 hint(v, o, st, unnamed));
+	if (!o->output.verbose)
+		return CMD_FAILED;
 	cmd_line("auxdecode: what each stage had:");
 	say_row("records read", st->n_records);
 	say_row("AUX streams", st->n_streams);

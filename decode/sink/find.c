@@ -15,6 +15,7 @@
 #include "common/markup.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
+#include "decode/callstack/calltimes.h"
 #include "decode/callstack/names.h"
 #include "decode/sink/columns.h"
 #include "decode/sink/find.h"
@@ -38,6 +39,15 @@ enum drop {
 	DROP_CALLER, DROP_WHOLE, DROP_N,
 };
 
+/* SORT_END: as they end, which needs no memory. */
+enum find_sort {
+	SORT_END, SORT_START, SORT_DUR, SORT_SELF, SORT_OFF_CPU, SORT_INSNS,
+	SORT_CYCLES,
+};
+
+#define SORT_VALUES "end start dur self offcpu insns cycles" /* as enum find_sort */
+#define SORT_ROWS 1000000	/* without -n */
+
 struct find_config {
 	const char *fields;	/* -F, NULL: for people */
 	uint64_t limit;		/* -n, 0: none */
@@ -46,6 +56,7 @@ struct find_config {
 	const char *from, *caller;	/* NAMEs, NULL: any */
 	bool whole;		/* --whole */
 	bool just_count;	/* --count */
+	unsigned sort;		/* enum find_sort */
 };
 
 struct find {
@@ -60,6 +71,10 @@ struct find {
 	uint64_t n_dropped[DROP_N];
 	uint64_t n_uncounted;		/* by cycles: of which none is known */
 	bool started;
+	/* --sort: lines that are kept, by slot of order, and where each is made */
+	struct slowest order;
+	char **rows;
+	struct outbuf *row;
 };
 
 /* A call that ends. */
@@ -320,16 +335,21 @@ static void put_field(struct find *s, const struct found *c, enum field field)
 	}
 }
 
+static void put_head(struct find *s)
+{
+	outbuf_printf(s->env.out, "#%19s %11s %15s %11s  %s\n", "time",
+		      s->by == FIND_BY_CYCLES ? "cycles" : "duration", "pid/tid",
+		      "insns", "function <- caller");
+}
+
 /* The aligned line. By cycles, the column of the duration shows those. */
 static void put_for_people(struct find *s, const struct found *c)
 {
 	struct outbuf *out = s->env.out;
 	char dur[40], n[40], who[32], time[40], off[FIND_OFF_TEXT];
 
-	if (!s->started)
-		outbuf_printf(out, "#%19s %11s %15s %11s  %s\n", "time",
-			      s->by == FIND_BY_CYCLES ? "cycles" : "duration",
-			      "pid/tid", "insns", "function <- caller");
+	if (!s->started && !s->row)
+		put_head(s);
 	s->started = true;
 	*fmt_time(time, c->f->at.ns) = 0;
 	if (s->by == FIND_BY_CYCLES)
@@ -387,7 +407,8 @@ static void put_json(struct find *s, const struct found *c)
 	char name[512];
 
 	call_func_name(c->f->func, name, sizeof(name));
-	outbuf_str(out, s->started ? ",\n{\"function\":" : "\n{\"function\":");
+	outbuf_str(out, s->started && !s->row ? ",\n{\"function\":" :
+						"\n{\"function\":");
 	s->started = true;
 	outbuf_json(out, name);
 	outbuf_json_text(out, "dso", c->f->func->dso);
@@ -419,6 +440,115 @@ static void put_fields(struct find *s, const struct found *c)
 	outbuf_put(s->env.out, "\n", 1);
 }
 
+static void put_call(struct find *s, const struct found *c)
+{
+	if (s->env.json)
+		put_json(s, c);
+	else if (s->n_fields)
+		put_fields(s, c);
+	else
+		put_for_people(s, c);
+}
+
+/* ---- --sort ---- */
+
+/* The larger comes first. */
+static uint64_t sort_value(const struct find *s, const struct found *c)
+{
+	struct call_count own = call_minus(*c->took, c->f->children);
+
+	switch (s->config.sort) {
+	case SORT_START:
+		return UINT64_MAX - c->f->at.ns;
+	case SORT_DUR:
+		return c->took->ns;
+	case SORT_SELF:
+		return call_self_ns(&own);
+	case SORT_OFF_CPU:
+		return c->took->off_ns;
+	case SORT_INSNS:
+		return c->took->insns;
+	case SORT_CYCLES:
+		return c->took->cycles;
+	case SORT_END:
+		break;
+	}
+	return 0;
+}
+
+/* Makes the line of a call that is among the first so far, and keeps it. 0 or
+ * -AUX_E_NOMEM. */
+static int keep_row(struct find *s, const struct found *c)
+{
+	int64_t slot = slowest_offer(&s->order, sort_value(s, c));
+	struct outbuf *out = s->env.out;
+	char *text;
+
+	if (slot < 0)
+		return 0;
+	s->env.out = s->row;
+	put_call(s, c);
+	s->env.out = out;
+	text = strndup(s->row->buf, (size_t)(s->row->p - s->row->buf));
+	s->row->p = s->row->buf;
+	if (!text || outbuf_failed(s->row)) {
+		free(text);
+		return -AUX_E_NOMEM;
+	}
+	free(s->rows[slot]);
+	s->rows[slot] = text;
+	return 0;
+}
+
+static void put_rows(struct find *s)
+{
+	if (!s->env.json && !s->n_fields && s->order.n)
+		put_head(s);
+	slowest_sort(&s->order);
+	for (uint32_t i = 0; i < s->order.n; i++) {
+		outbuf_str(s->env.out, s->env.json && i ? "," : "");
+		outbuf_str(s->env.out, s->rows[s->order.v[i].slot]);
+	}
+}
+
+/* What -n left out, for people. */
+static void put_left_out(struct find *s)
+{
+	if (s->env.json || s->n_fields || s->config.just_count)
+		return;
+	if (s->row && s->n_found > s->order.n)
+		outbuf_printf(s->env.out, "# %u of %llu calls; -n shows more\n",
+			      s->order.n, (unsigned long long)s->n_found);
+	else if (!s->row && s->config.limit && s->n_found >= s->config.limit)
+		outbuf_str(s->env.out, "# the first of them, as they ended; the "
+			   "longest: --sort dur\n");
+}
+
+static int open_sort(struct find *s)
+{
+	uint64_t max = s->config.limit && s->config.limit < SORT_ROWS ?
+		       s->config.limit : SORT_ROWS;
+
+	if (s->config.sort == SORT_END || s->config.just_count)
+		return 0;
+	s->row = outbuf_new(-1);
+	s->rows = calloc(max, sizeof(*s->rows));
+	if (!s->row || !s->rows)
+		return -AUX_E_NOMEM;
+	return slowest_init(&s->order, (uint32_t)max);
+}
+
+static void close_sort(struct find *s)
+{
+	for (uint32_t i = 0; s->rows && i < s->order.max; i++)
+		free(s->rows[i]);
+	free(s->rows);
+	slowest_fini(&s->order);
+	outbuf_free(s->row);
+}
+
+/* ---- the flow ---- */
+
 /* 1 when as many were found as were asked for; calls that still end when the
  * flow stops are not looked at any more. */
 static int on_leave(void *priv, struct call_thread *t, unsigned marks,
@@ -433,7 +563,7 @@ static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 			   .fault = fault };
 	enum drop drop;
 
-	if (s->config.limit && s->n_found >= s->config.limit)
+	if (!s->row && s->config.limit && s->n_found >= s->config.limit)
 		return 1; /* more of them end when the flow stops */
 	if (t->depth > 1)
 		c.up = c.f - 1;
@@ -450,12 +580,9 @@ static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 	s->n_found++;
 	if (s->config.just_count)
 		return 0;
-	if (s->env.json)
-		put_json(s, &c);
-	else if (s->n_fields)
-		put_fields(s, &c);
-	else
-		put_for_people(s, &c);
+	if (s->row)
+		return keep_row(s, &c);
+	put_call(s, &c);
 	if (outbuf_failed(s->env.out))
 		return -AUX_E_IO;
 	return s->config.limit && s->n_found >= s->config.limit;
@@ -463,19 +590,40 @@ static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 
 /* ---- the end ---- */
 
+/* table */
+static const char *const drop_texts[DROP_N] = {
+	[DROP_SYMBOL] = "of other functions",
+	[DROP_TIME] = "began outside of --time",
+	[DROP_LONGER] = "took less than --longer",
+	[DROP_SHORTER] = "took --shorter or more",
+	[DROP_FROM] = "not below --from",
+	[DROP_CALLER] = "not by --caller",
+	[DROP_WHOLE] = "not whole (--whole)",
+};
+
+/* Why none of the calls of the function is shown: each is counted at the first
+ * condition that it fails. */
+static void say_drops(struct find *s)
+{
+	uint64_t n = s->n_calls - s->n_dropped[DROP_SYMBOL];
+	char *hint = s->env.report->hint;
+	const size_t room = sizeof(s->env.report->hint);
+	size_t at;
+
+	if (!n)
+		return;
+	at = (size_t)snprintf(hint, room, "of %llu calls ", (unsigned long long)n);
+	for (unsigned i = DROP_SYMBOL + 1; i < DROP_N; i++)
+		if (s->n_dropped[i] && at < room)
+			at += (size_t)snprintf(hint + at, room - at, "%s%llu %s",
+					       hint[at - 1] == ' ' ? "" : ", ",
+					       (unsigned long long)s->n_dropped[i],
+					       drop_texts[i]);
+}
+
 /* The table of an empty result. */
 static void report_drops(struct find *s)
 {
-	/* table */
-	static const char *const texts[DROP_N] = {
-		[DROP_SYMBOL] = "of other functions",
-		[DROP_TIME] = "began outside of --time",
-		[DROP_LONGER] = "took less than --longer",
-		[DROP_SHORTER] = "took --shorter or more",
-		[DROP_FROM] = "not below --from",
-		[DROP_CALLER] = "not by --caller",
-		[DROP_WHOLE] = "not whole (--whole)",
-	};
 	struct sink_report *r = s->env.report;
 
 	r->drops[r->n_drops].what = "calls seen";
@@ -483,7 +631,7 @@ static void report_drops(struct find *s)
 	for (unsigned i = 0; i < DROP_N; i++) {
 		if (!s->n_dropped[i])
 			continue;
-		r->drops[r->n_drops].what = texts[i];
+		r->drops[r->n_drops].what = drop_texts[i];
 		r->drops[r->n_drops++].n = s->n_dropped[i];
 	}
 }
@@ -502,6 +650,8 @@ static int finish_find(void *sink, struct aux_diag *diag)
 		snprintf(s->env.report->note, sizeof(s->env.report->note),
 			 "%llu calls ended before the trace counted cycles, "
 			 "and are not shown", (unsigned long long)s->n_uncounted);
+	put_rows(s);
+	put_left_out(s);
 	if (s->env.json) {
 		outbuf_str(s->env.out, "]");
 		outbuf_json_number(s->env.out, "n_calls", s->n_calls);
@@ -516,10 +666,7 @@ static int finish_find(void *sink, struct aux_diag *diag)
 	find_watch_hint(s->watch, s->env.report->hint,
 			sizeof(s->env.report->hint));
 	if (!s->env.report->hint[0] && s->n_calls)
-		snprintf(s->env.report->hint,
-			 sizeof(s->env.report->hint),
-			 "each call is counted at the first condition that it "
-			 "fails");
+		say_drops(s);
 	return 0;
 }
 
@@ -530,6 +677,7 @@ static void close_find(void *sink)
 	if (!s)
 		return;
 	find_watch_free(s->watch);
+	close_sort(s);
 	free(s);
 }
 
@@ -587,6 +735,8 @@ static int open_parts(struct find *s, struct aux_diag *diag)
 					config->shorter, diag);
 	if (!err)
 		err = parse_fields(s, config->fields, diag);
+	if (!err)
+		err = open_sort(s);
 	watch.by = s->by;
 	return err ? err : find_watch_new(&s->watch, &watch, diag);
 }
@@ -628,7 +778,11 @@ static int flow_find(void *sink, const struct flow_ctx *ctx,
 /* table */
 static const struct option_row find_options[] = {
 	SINK_ROW_FIELDS(struct find_config),
-	SINK_LIMIT(struct find_config, "stop after N calls"),
+	SINK_LIMIT(struct find_config, "the first N calls"),
+	{ .name = "sort", .arg = "KEY", .values = SORT_VALUES,
+	  .help = "the largest first: dur, self, offcpu, insns, cycles; start: in\n"
+		  "the order they began; end (the default): as they ended",
+	  OPTION_CHOICE(struct find_config, sort) },
 	SINK_BY(struct find_config, FIND_BY_VALUES, FIND_BY_HELP),
 	{ .name = "longer", .arg = "TIME",
 	  .help = "calls that took TIME or more: 1ms, 0.5 (seconds);\nwith --by insns or cycles, a number of them",

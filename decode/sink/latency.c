@@ -724,8 +724,9 @@ static void report_drops(struct latency *l)
 		r->drops[r->n_drops++].n = l->n_faults[i];
 	}
 	if (r->n_drops)
-		snprintf(r->hint, sizeof(r->hint),
-			 "none of its calls is whole; find shows them");
+		snprintf(r->hint, sizeof(r->hint), "none of its calls is whole, "
+			 "such as %llu with \"%s\"; `auxdecode find` shows them",
+			 (unsigned long long)r->drops[0].n, r->drops[0].what);
 }
 
 static int finish_latency(void *sink, struct aux_diag *diag)

@@ -74,7 +74,7 @@ static void test_cuts(void)
 	for (size_t i = 0; i < sizeof(cuts) / sizeof(*cuts); i++) {
 		char name[64];
 
-		strcpy(name, cuts[i].name);
+		snprintf(name, sizeof(name), "%s", cuts[i].name);
 		names_cut_middle(name, cuts[i].width);
 		is_str(name, cuts[i].text, "cut");
 	}
