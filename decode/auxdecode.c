@@ -172,7 +172,8 @@ static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 				  words[0]);
 	}
 	if (im->n_images)
-		return cmd_usage("--image goes with --pt");
+		return cmd_usage("--image goes with --pt; a snapshot takes --elf "
+				 "FILE[@ADDR]");
 	if (o->n_inputs)
 		return take_inputs(o, words, n);
 	if (!n)

@@ -326,4 +326,39 @@ run 0 "--pt, a part of a file, and code by its place" count --sha256 \
 	--image "$w/libxdc-foo.elf:0x1000-$((0x1b2000))@0x7ffff7819000"
 gives "the hash of its instructions" "^total insns 117967 .*$(hash_of xdc-foo)"
 
+# ---- --elf: a program for a snapshot that has none ----
+corpus=${AUXKIT_CORPUS:-../shared/corpus}/opencsd/snapshots/Snowball
+if [ -d "$corpus" ]; then
+	bare=$SCRATCH/bare
+	cp -r "$corpus" "$bare"
+	chmod -R u+w "$bare"
+	python3 - "$bare" "$SCRATCH/kernel.elf" <<'END'
+import glob, re, struct, sys
+data = open(sys.argv[1] + "/kernel_dump.bin", "rb").read()[:0x50000]
+for path in glob.glob(sys.argv[1] + "/*.ini"):
+    text = open(path, newline="").read()
+    open(path, "w", newline="").write(re.sub(r"\[dump\][^[]*", "", text))
+ident = b"\x7fELF" + bytes([1, 1, 1]) + bytes(9)
+head = ident + struct.pack("<HHIIIIIHHHHHH", 2, 40, 1, 0xc0008000, 52, 0, 0x5000200, 52, 32, 1, 40, 0, 0)
+segment = struct.pack("<IIIIIIII", 1, 0x1000, 0xc0008000, 0xc0008000, len(data), len(data), 5, 0x1000)
+open(sys.argv[2], "wb").write((head + segment).ljust(0x1000, b"\0") + data)
+END
+	total() { "$auxdecode" count "$@" 2>/dev/null | grep '^total'; }
+	total "$corpus" >"$SCRATCH/want"
+	that "a snapshot with a dump runs code" "$SCRATCH/want" grep -q 'insns [1-9]' "$SCRATCH/want"
+	run 1 "a snapshot without its dump" count "$bare"
+	says "it says what to give" '--elf FILE\[@ADDR\]'
+	total --elf "$SCRATCH/kernel.elf" "$bare" >"$SCRATCH/got"
+	that "--elf: the same flow as with the dump" "$SCRATCH/got" cmp -s "$SCRATCH/want" "$SCRATCH/got"
+	total --elf "$SCRATCH/kernel.elf@0xc0008000" "$bare" >"$SCRATCH/got"
+	that "--elf FILE@ADDR: the same there" "$SCRATCH/got" cmp -s "$SCRATCH/want" "$SCRATCH/got"
+	run 1 "--elf elsewhere" count --elf "$SCRATCH/kernel.elf@0x10000" "$bare"
+	run 2 "--elf: a file that is none" count --elf "$bare/snapshot.ini" "$bare"
+	says "it says what it wants" '--elf wants an ELF-FILE'
+else
+	skip "no corpus (AUXKIT_CORPUS)" "--elf with a snapshot"
+fi
+run 2 "--elf with a recording" count --elf "$programs/hello_asm" "$SCRATCH/one"
+says "it says what does that there" '--elf is for snapshots.*--symfs'
+
 finish

@@ -116,7 +116,7 @@ report -g
 -x ,
 --dlfilter x.so
 -s x.py
---pt t --elf a.out
+--pt t --raw a.out:0x1000
 --pt t --raw f:0
 -ss_dir D -decode
 EOF

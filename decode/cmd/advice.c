@@ -4,6 +4,7 @@
  * which file. The library gives causes alone, as it knows no options.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include <aux/error.h>
 
@@ -11,10 +12,20 @@
 #include "decode/lib/code/code.h"
 #include "decode/lib/trace/gap.h"
 
+/* The recording is a snapshot or a buffer: it names no programs. */
+static bool has_no_files;
+
+void advice_of(const struct aux_reader *r)
+{
+	const char *container = aux_reader_info(r)->container;
+
+	has_no_files = container && strncmp(container, "LLDB", 4) != 0;
+}
+
 /* A setting of the library and the option that fills it have the same name. */
 const char *advice_before(int why)
 {
-	return why == AUX_WHY_SETTING ? "--" : "";
+	return why == AUX_WHY_SETTING || why == AUX_WHY_OWN_FILES ? "--" : "";
 }
 
 const char *advice_after(int why)
@@ -29,6 +40,8 @@ const char *advice_after(int why)
 		return "; raise it with --max-memory";
 	case AUX_WHY_OUTSIDE:
 		return "; --any-path reads it all the same";
+	case AUX_WHY_OWN_FILES:
+		return "; --symfs DIR says where to look for them";
 	default:
 		return "";
 	}
@@ -42,6 +55,8 @@ const char *advice_gap(unsigned cause)
 {
 	switch (cause) {
 	case AUX_GAP_NO_CODE:
+		if (has_no_files)
+			return "the code that ran is in no file given; see --elf";
 		return "the code that ran is in no file given; see --symfs and "
 		       "--vdso";
 	case AUX_GAP_AUX_TRUNCATED:
@@ -73,6 +88,9 @@ static const char *fix_code(const struct code_cause *c)
 	switch (c->why) {
 	case CODE_WHY_UNMAPPED:
 	case CODE_WHY_ANONYMOUS:
+		if (has_no_files)
+			return "; give the program that was there with --elf "
+			       "FILE[@ADDR]";
 		return c->jit_log ? ", give its place with --symfs" : "";
 	case CODE_WHY_NO_FILE:
 		return fix_no_file(c);

@@ -71,7 +71,7 @@ struct cmd_decoding {
 /* --pt and what goes with it: a recording made of other files. */
 struct cmd_import {
 	struct import_options options;
-	const char *images[CMD_IMAGES];	/* of options */
+	const char *images[CMD_IMAGES], *elfs[CMD_IMAGES]; /* of options */
 };
 
 struct cmd_output {

@@ -298,6 +298,7 @@ int cmd_flow(const struct cmd_options *o)
 		names_free(names);
 		return cmd_failed(o->path, err, &diag);
 	}
+	advice_of(session_reader(s));
 	if (sink->makes_file && sink->makes_file(o->own))
 		plain.output.path = NULL;
 	status = cmd_out_open(&out, &plain);

@@ -81,8 +81,8 @@ const struct habit cmd_habits[] = {
 	{ "--dlfilter --script -script", "`auxdecode export --to jsonl FILE` or --to "
 					 "sqlite is for programs of your own" },
 	/* of ptxed and trc_pkt_lister */
-	{ "--elf --raw", "`--image FILE[@ADDR]` is code for --pt: an ELF file, or "
-			 "FILE:OFFSET-END@ADDR" },
+	{ "--raw", "`--image FILE:OFFSET-END@ADDR` is code for --pt, `--elf "
+		   "FILE[@ADDR]` an ELF file" },
 	{ "-ss_dir", "FILE is the snapshot's directory: `auxdecode insn DIR`" },
 	{ "-decode", "`auxdecode insn FILE` decodes, `auxdecode raw FILE` lists "
 		     "packets" },

@@ -61,6 +61,8 @@ const struct advice_next *advice_next(const char *command, size_t i);
 
 /* Why there is no code at ip, and how to supply it. buf is always
  * terminated. */
+/* Says to the others what kind of recording this is. */
+void advice_of(const struct aux_reader *r);
 void advice_code(struct codeview *cv, const struct space *space, uint64_t ip,
 		 char *buf, size_t len);
 

@@ -133,6 +133,20 @@ static int add_image(const struct option_row *row, void *config,
 }
 
 /* Appends, as --image. */
+static int add_elf(const struct option_row *row, void *config, const char *arg,
+		   struct aux_diag *diag)
+{
+	struct cmd_import *im = &((struct cmd_options *)config)->import;
+
+	(void)row;
+	if (im->options.n_elfs == CMD_IMAGES)
+		return option_refuse(diag, "more than %d of --elf", CMD_IMAGES);
+	im->elfs[im->options.n_elfs++] = arg;
+	im->options.elfs = im->elfs;
+	return 0;
+}
+
+/* Appends, as --image. */
 static int add_input(const struct option_row *row, void *config,
 		     const char *arg, struct aux_diag *diag)
 {
@@ -338,6 +352,10 @@ static const struct option_row code_rows[] = {
 	{ .name = "image", .arg = "FILE",
 	  .help = "code for --pt: FILE:OFFSET-END@ADDR, or an ELF-FILE[@ADDR]",
 	  .parse = add_image },
+	{ .name = "elf", .arg = "FILE[@ADDR]",
+	  .help = "a program that ran, for snapshots (OpenCSD, DS-5) and --pt;\n"
+		  "@ADDR: where its first segment was",
+	  .parse = add_elf },
 	{ .name = "cpu-model", .arg = "F/M/S",
 	  .help = "family, model, stepping of the CPU that was traced",
 	  OPTION_TEXT(OPTIONS, import.options.cpu_model) },

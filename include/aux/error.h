@@ -46,6 +46,8 @@ enum aux_why {
 				 * directory: it is not opened unless the user says
 				 * so */
 	AUX_WHY_MEMORY = 5,	/* the limit of memory would have to be higher */
+	AUX_WHY_OWN_FILES = 6,	/* as SETTING, of one that says what ran: the
+				 * recording itself does */
 };
 
 /* What went wrong, for a person. offset: byte in the file, or AUX_NO_OFFSET. */

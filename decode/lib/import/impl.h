@@ -177,6 +177,10 @@ int import_elf_map(struct import_build *b, const struct import_file *f,
 		   struct import_map *m, bool has_base,
 		   struct aux_diag *diag);
 
+/* Maps what "ELF-FILE[@ADDR]" names in pid; setting: for the message. */
+int import_elf_arg(struct import_build *b, const char *arg, const char *setting,
+		   uint32_t pid, struct aux_diag *diag);
+
 /* ---- the ini files of OpenCSD and DS-5 snapshots: ini.c ---- */
 
 /*

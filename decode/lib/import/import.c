@@ -218,11 +218,24 @@ static char *own_dir(const struct import_source *s)
 	return real;
 }
 
+/* Of a recording, or bundle, that says itself what ran where. */
+static int refuse_elf(struct aux_diag *diag)
+{
+	return diag_why(diag, AUX_WHY_OWN_FILES,
+			diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				 "elf is for snapshots and buffers of packets: "
+				 "this recording says itself which files ran"));
+}
+
 /* A container that was converted has its name in aux_file_info. */
 static int open_as(struct aux_reader **r, const struct import_format *f,
 		   const struct import_source *s, struct aux_diag *diag)
 {
-	int rc = f->open(r, s, diag);
+	int rc;
+
+	if (s->o->n_elfs && f != &import_raw && f != &import_snapshot)
+		return refuse_elf(diag);
+	rc = f->open(r, s, diag);
 
 	if (rc == 0 && !f->is_perf)
 		reader_set_container(*r, f->name, own_dir(s));
@@ -246,5 +259,7 @@ int import_open(struct aux_reader **r, const char *path,
 				"is a directory without `data` (perf), "
 				"`snapshot.ini` (OpenCSD, DS-5) or `trace.json` "
 				"(LLDB)");
+	if (s.o->n_elfs)
+		return refuse_elf(diag);
 	return aux_reader_open(r, path, diag);
 }

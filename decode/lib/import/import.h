@@ -20,8 +20,12 @@
 /* What the command line says of a buffer that says nothing of itself. */
 struct import_options {
 	const char *pt;			/* --pt FILE[:BEGIN-END], NULL: none */
-	const char *const *images;	/* --image, --elf: see raw.c */
+	const char *const *images;	/* --image, of pt alone: see raw.c */
 	size_t n_images;
+	/* --elf, ELF-FILE[@ADDR]: a program that ran, of pt and of snapshots, where
+	 * each core has it; over what a snapshot has at its addresses */
+	const char *const *elfs;
+	size_t n_elfs;
 	const char *cpu_model;		/* F/M[/S], of any recording; NULL: as it says */
 	bool anywhere;			/* descriptions may name files outside of
 					 * their directory */

@@ -135,6 +135,29 @@ static int add_image(struct import_build *b, const char *arg,
 	return rc;
 }
 
+int import_elf_arg(struct import_build *b, const char *arg, const char *setting,
+		   uint32_t pid, struct aux_diag *diag)
+{
+	struct import_map m = { .pid = pid };
+	const char *at = strrchr(arg, '@');
+	bool has_addr = at && parse_number(at + 1, arg + strlen(arg), &m.addr);
+	char *name = strndup(arg, has_addr ? (size_t)(at - arg) : strlen(arg));
+	struct import_file f = { 0 };
+	int rc;
+
+	if (!name)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	rc = import_map_file(&f, NULL, name, diag);
+	if (rc == 0 && (f.len < 4 || memcmp(f.data, "\177ELF", 4)))
+		rc = fail_setting(diag, setting, "an ELF-FILE[@ADDR]", arg);
+	if (rc == 0)
+		rc = import_elf_map(b, &f, &m, has_addr, diag);
+	import_unmap_file(&f);
+	free(name);
+	return rc;
+}
+
 int import_cpu_model(const char *arg, unsigned model[3], struct aux_diag *diag)
 {
 	char rest;
@@ -211,6 +234,8 @@ static int build_raw(struct import_build *b,
 		rc = add_trace(b, diag);
 	for (size_t i = 0; rc == 0 && i < o->n_images; i++)
 		rc = add_image(b, o->images[i], diag);
+	for (size_t i = 0; rc == 0 && i < o->n_elfs; i++)
+		rc = import_elf_arg(b, o->elfs[i], "elf", RAW_PID, diag);
 	if (rc == 0) {
 		stream.file = &f;
 		stream.data = f.data + p.begin;

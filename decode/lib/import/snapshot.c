@@ -47,6 +47,7 @@ struct snapshot_dir {
 	char *dir;
 	bool anywhere;		/* files may be outside of it; */
 	bool code_anywhere;	/* memory dumps, too */
+	const struct import_options *o;
 	struct ini top, trace;
 	struct snapshot_device *devices;
 	size_t n_devices;
@@ -551,6 +552,8 @@ static int put_core(struct import_build *b, const struct snapshot_dir *s,
 		for (size_t k = 0; rc == 0 && k < ini->n_sections; k++)
 			if (is_dump(ini->sections[k].name))
 				rc = put_dump(b, s, l, k, diag);
+		for (size_t k = 0; rc == 0 && k < s->o->n_elfs; k++)
+			rc = import_elf_arg(b, s->o->elfs[k], "elf", l->pid, diag);
 	}
 	import_build_runs(b, who);
 	return rc;
@@ -642,6 +645,7 @@ static int open_snapshot(struct aux_reader **r,
 	if (rc < 0)
 		return rc;
 	rc = snapshot_read(&s, src, diag);
+	s.o = src->o;
 	if (rc == 0 && s.n_links > MAX_SOURCES)
 		rc = diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
 			      "more than %d trace sources", MAX_SOURCES);
