@@ -243,10 +243,21 @@ is "$(grep -c "cut" "$s/out")" 1 "merge of a cut drcov file says so"
 # an empty result says what is missing, and what to do
 strip -o "$s/bare" "$s/flow/plain"
 "$auxcap" -e soft_pt//u -o "$s/bare.data" -- "$s/bare" >/dev/null 2>&1
-"$auxdecode" coverage --module bare "$s/bare.data" >"$s/out" 2>"$s/err"
-is $? 1 "no debug information is an error"
+"$auxdecode" coverage --module bare --to lcov "$s/bare.data" >"$s/out" 2>"$s/err"
+is $? 1 "no debug information is an error where lines are asked for"
 that "it names the file" "$s/err" grep -q "$s/bare" "$s/err"
 that "and what to do" "$s/err" grep -q -- "-dbgsym" "$s/err"
+"$auxdecode" coverage --module bare "$s/bare.data" >"$s/out" 2>"$s/err"
+is $? 0 "without: functions and blocks by address"
+that "what would show lines is said there, too" "$s/err" grep -q -- "-dbgsym" "$s/err"
+is "$(awk '!/^#/ && !/ times / { n += $1 } END { print n }' "$s/out")" \
+	"$("$auxdecode" count --module bare "$s/bare.data" | awk '/^total/ { print $3 }')" "what ran in them is all that ran"
+is "$(awk '/ times / { n += $1 * $4 } END { print n }' "$s/out")" \
+	"$(awk '!/^#/ && !/ times / { n += $1 } END { print n }' "$s/out")" "and so it is in their blocks"
+nm "$s/flow/plain" | awk '$2 ~ /[tT]/ { sub(/^0+/, "", $1); print "0x" $1 }' | sort >"$s/nm"
+awk '/\(called\)$/ { print $3 }' "$s/out" | sort >"$s/got"
+is "$(comm -13 "$s/nm" "$s/got")" "" "each begins where a function of the file that was stripped does"
+that "there are such" "$s/got" test -s "$s/got"
 "$auxdecode" coverage --to html "$d" >"$s/out" 2>"$s/err"
 is $? 2 "an unknown format"
 "$auxdecode" coverage --to sancov "$d" >"$s/out" 2>"$s/err"

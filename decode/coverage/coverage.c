@@ -260,8 +260,13 @@ static int print_lines(struct coverage *c, const struct cover_tally *t)
 		cover_put_json(&l, c->env.host->names, c->env.out);
 	else if (r->n_lines)
 		cover_print_summary(&l, c->env.host->names, c->env.out);
+	else if (c->config.format == COVER_SUMMARY && !c->env.json && *l.bare) {
+		err = cover_print_bare(t, c->env.host->names, c->env.out,
+				       &r->n_lines);
+		snprintf(r->note, sizeof(r->note), "%s", r->hint);
+	}
 	cover_lines_fini(&l);
-	return 0;
+	return err;
 }
 
 static int print_tally(struct coverage *c, const struct cover_tally *t,

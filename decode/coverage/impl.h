@@ -380,6 +380,11 @@ char *cover_lines_keep(struct cover_lines *l, const char *name);
 int cover_lines_sort(struct cover_lines *l);
 /* files.c: write sorted lines; return how many source lines ran. */
 uint64_t cover_print_lcov(const struct cover_lines *l, struct outbuf *out);
+/* bare.c: functions and blocks of all modules by address; adds how many blocks to *n. 0 or
+ * -AUX_E_NOMEM. */
+int cover_print_bare(const struct cover_tally *t, struct names *names,
+		     struct outbuf *out, uint64_t *n);
+
 uint64_t cover_print_summary(const struct cover_lines *l, struct names *names,
 			     struct outbuf *out);
 /* The same as members of an object, for --json; files of which nothing ran are
