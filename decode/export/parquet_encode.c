@@ -107,6 +107,19 @@ static size_t packed_from(const uint64_t *v, size_t i, size_t n)
 	return k - i;
 }
 
+static int put_run(struct outbuf *out, uint64_t v, size_t n, unsigned width)
+{
+	uint8_t *p = (uint8_t *)outbuf_room(out, 32);
+
+	if (!p)
+		return -AUX_E_NOMEM;
+	p = put_varint(p, (uint64_t)n << 1);
+	for (unsigned b = 0; b < width; b += 8)
+		*p++ = (uint8_t)(v >> b);
+	out->p = (char *)p;
+	return 0;
+}
+
 /* v has 8 zeros after its n values. */
 static int put_runs(struct outbuf *out, const uint64_t *v, size_t n, unsigned width)
 {
@@ -117,21 +130,17 @@ static int put_runs(struct outbuf *out, const uint64_t *v, size_t n, unsigned wi
 		uint8_t *p;
 
 		if (m >= 16 || m == n - i) {
-			p = (uint8_t *)outbuf_room(out, 32);
-			if (!p)
+			if (put_run(out, v[i], m, width))
 				return -AUX_E_NOMEM;
-			p = put_varint(p, (uint64_t)m << 1);
-			for (unsigned b = 0; b < width; b += 8)
-				*p++ = (uint8_t)(v[i] >> b);
-		} else {
-			m = packed_from(v, i, n);
-			p = (uint8_t *)outbuf_room(out, m * width / 8 + 32);
-			if (!p)
-				return -AUX_E_NOMEM;
-			p = put_varint(p, (uint64_t)m / 8 << 1 | 1);
-			p = pack(p, v + i, m, width);
+			i += m;
+			continue;
 		}
-		out->p = (char *)p;
+		m = packed_from(v, i, n);
+		p = (uint8_t *)outbuf_room(out, m * width / 8 + 32);
+		if (!p)
+			return -AUX_E_NOMEM;
+		p = put_varint(p, (uint64_t)m / 8 << 1 | 1);
+		out->p = (char *)pack(p, v + i, m, width);
 		i += m;
 	}
 	return 0;
@@ -364,8 +373,10 @@ static int encode_indexes(struct parquet_encoder *e, const struct parquet_column
 	if (err)
 		return err;
 	k->encoding = PARQUET_DICTIONARY;
-	memset(e->index + c->n, 0, 8 * sizeof(e->index[0]));
 	outbuf_put(k->data, &w, 1);
+	if (!width)
+		return put_run(k->data, 0, c->n, 0);
+	memset(e->index + c->n, 0, 8 * sizeof(e->index[0]));
 	return put_runs(k->data, e->index, c->n, width);
 }
 
@@ -376,7 +387,6 @@ static int encode_numbers(struct parquet_encoder *e, struct parquet_column *c,
 	if (k->range[0] == k->range[1]) {
 		e->dictionary[0] = k->range[0];
 		k->n_dictionary = 1;
-		memset(e->index, 0, c->n * sizeof(e->index[0]));
 	} else if (!c->dear) {
 		k->n_dictionary = find_numbers(e, c, k);
 		c->dear = k->n_dictionary ? 0 : DEAR_GROUPS;

@@ -20,9 +20,8 @@ enum parquet_encoding {
 struct parquet_column {
 	bool text, optional;
 	uint64_t *values;	/* that are not NULL; of text: const struct export_name * */
-	size_t n, max;
+	size_t n;
 	uint8_t *present;	/* optional: a bit for each row, from the lowest on */
-	size_t max_present;
 	unsigned dear;		/* groups left in which no dictionary is tried */
 };
 

@@ -20,7 +20,6 @@
 #include <zstd.h>
 #endif
 
-#include "common/array.h"
 #include "common/version.h"
 #include "decode/export/parquet_encode.h"
 #include "decode/export/parquet_file.h"
@@ -43,7 +42,7 @@ struct parquet_file {
 	bool has_recording;
 	int64_t recording;
 	struct parquet_column columns[TABLE_COLUMNS + 1];
-	size_t n_rows;			/* that wait */
+	size_t n_rows, max_rows;	/* that wait, and for which there is room */
 	uint64_t all_rows;
 	struct parquet_encoder *encoder;
 	struct parquet_chunk chunk;
@@ -277,8 +276,11 @@ static int write_column(struct parquet_file *f, struct thrift *t, unsigned i,
 			struct pages *sum)
 {
 	struct pages pages = { 0 };
-	int err = parquet_encode(f->encoder, &f->columns[i], f->n_rows, &f->chunk);
+	int err;
 
+	if (!f->columns[i].optional)
+		f->columns[i].n = f->n_rows;
+	err = parquet_encode(f->encoder, &f->columns[i], f->n_rows, &f->chunk);
 	if (!err && f->chunk.n_dictionary)
 		err = put_page(f, &pages, false);
 	if (!err)
@@ -384,47 +386,55 @@ static void put_footer(const struct parquet_file *f, struct outbuf *out)
 
 /* ---- rows ---- */
 
-/* All columns have room for one more. */
+/* Room in all columns for more rows than there are. */
 static int grow_columns(struct parquet_file *f)
 {
+	size_t max = f->max_rows ? f->max_rows * 2 : 64;
+
+	max = max < PARQUET_ROWS ? max : PARQUET_ROWS;
 	for (unsigned i = 0; i < f->n_columns; i++) {
 		struct parquet_column *c = &f->columns[i];
+		uint64_t *values = reallocarray(c->values, max, sizeof(*values));
+		uint8_t *present = values ? realloc(c->present, max / 8 + 1) : NULL;
 
-		if (array_grow(&c->values, c->n, &c->max, sizeof(*c->values)))
-			return -AUX_E_NOMEM;
-		if (c->optional && array_grow(&c->present, f->n_rows / 8, &c->max_present, 1))
+		c->values = values ? values : c->values;
+		c->present = present ? present : c->present;
+		if (!present)
 			return -AUX_E_NOMEM;
 	}
+	f->max_rows = max;
 	return 0;
 }
 
-static inline void add_value(struct parquet_column *c, size_t row, uint64_t v, bool is_null)
+/* One of a column that may have NULLs, which take no place among the values. */
+static inline void add_some(struct parquet_column *c, size_t row, uint64_t v, bool is_null)
 {
-	if (c->optional) {
-		uint8_t bit = (uint8_t)(1u << (row & 7));
+	unsigned bit = row & 7;
+	uint8_t before = bit ? c->present[row / 8] : 0;
 
-		c->present[row / 8] = (uint8_t)((row & 7 ? c->present[row / 8] : 0) |
-						(is_null ? 0 : bit));
-	}
+	c->present[row / 8] = (uint8_t)(before | (unsigned)!is_null << bit);
 	c->values[c->n] = v;
 	c->n += !is_null;
 }
 
 int parquet_file_put(struct parquet_file *f, const struct table_row *r)
 {
-	int err = grow_columns(f);
+	size_t row = f->n_rows;
+	int err = row < f->max_rows ? 0 : grow_columns(f);
 
 	if (err)
 		return err;
 	for (unsigned i = 0; i < r->n; i++) {
 		struct parquet_column *c = &f->columns[i];
+		uint64_t v = c->text ? (uintptr_t)r->values[i].text : r->values[i].v;
 
-		add_value(c, f->n_rows,
-			  c->text ? (uintptr_t)r->values[i].text : r->values[i].v,
-			  table_is_null(r, i));
+		if (c->optional)
+			add_some(c, row, v, table_is_null(r, i));
+		else
+			c->values[row] = v;
 	}
 	if (f->has_recording)
-		add_value(&f->columns[r->n], f->n_rows, (uint64_t)f->recording, false);
+		f->columns[r->n].values[row] = (uint64_t)f->recording;
 	return ++f->n_rows < PARQUET_ROWS ? 0 : write_group(f);
 }
 

@@ -494,6 +494,11 @@ uint32_t *export_ids_at(struct export_ids *ids, uint32_t id)
 	return &ids->v[id];
 }
 
+static bool same_key(const uint64_t *a, const uint64_t *b)
+{
+	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2];
+}
+
 /* The slot of a key, or the free one where it belongs. */
 static uint32_t *map_slot(const struct export_map *m, const uint64_t *key)
 {
@@ -503,8 +508,7 @@ static uint32_t *map_slot(const struct export_map *m, const uint64_t *key)
 	h = (h ^ h >> 32 ^ key[1]) * UINT64_C(0xc2b2ae3d27d4eb4f);
 	h = (h ^ h >> 29 ^ key[2]) * UINT64_C(0x9e3779b97f4a7c15);
 	i = (uint32_t)(h >> 32) & (m->n_slots - 1);
-	while (m->slots[i] && memcmp(m->keys[m->slots[i] - 1], key,
-				     sizeof(*m->keys)))
+	while (m->slots[i] && !same_key(m->keys[m->slots[i] - 1], key))
 		i = (i + 1) & (m->n_slots - 1);
 	return &m->slots[i];
 }

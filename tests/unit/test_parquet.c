@@ -227,16 +227,22 @@ static long memory(void)
 	return u.ru_maxrss;
 }
 
-/* Seven more groups take no more than their names and their lines of the footer. */
+/* Seven more groups take no more than their lines of the footer. ASan keeps what is freed
+ * for a while, and that does grow. */
 static void test_memory(void)
 {
+#ifdef __SANITIZE_ADDRESS__
+	const long more = 256 << 10;
+#else
+	const long more = 4 << 10;
+#endif
 	int fd = open("/dev/null", O_WRONLY);
 	long before;
 
 	ok(!write_rows(fd, NULL, 3 * PARQUET_ROWS), "three groups");
 	before = memory();
 	ok(!write_rows(fd, NULL, 10 * PARQUET_ROWS), "ten groups");
-	ok(memory() - before < 4096, "memory does not grow with rows: %ld KB, %ld KB", before,
+	ok(memory() - before < more, "memory does not grow with rows: %ld KB, %ld KB", before,
 	   memory());
 	close(fd);
 }
