@@ -7,6 +7,7 @@
 //   tables_read.mjs statistics FILE        what the footer says of the columns
 //   tables_read.mjs duckdb DIR QUERIES     answers to the queries of a file, after load.sql,
 //                                          as psql -A and sqlite3 print them
+//   tables_read.mjs clickhouse DIR QUERIES the same by ClickHouse, after clickhouse.sql
 import { readFileSync } from 'node:fs'
 
 const escapes = { '\\': '\\\\', '\t': '\\t', '\n': '\\n', '\r': '\\r' }
@@ -78,9 +79,27 @@ async function duckdb(dir, queries) {
   for (const s of asked) await answer(db, s)
 }
 
+// Its text has more escapes than that of the others.
+async function clickhouse(dir, queries) {
+  const { Session } = await import('chdb')
+  const session = new Session()
+  const asked = statements(queries)
+  plain = true
+  process.chdir(dir)
+  session.query('SET output_format_json_quote_64bit_integers = 1')
+  for (const s of statements('clickhouse.sql')) session.query(s)
+  for (const s of asked) {
+    const lines = session.query(s, 'JSONCompactEachRow').split('\n').filter(l => l)
+    // numbers of 64 bits come as text
+    for (const l of lines) put(JSON.parse(l))
+  }
+  session.cleanup()
+}
+
 const [what, ...rest] = process.argv.slice(2)
 if (what === 'hyparquet') await hyparquet(rest)
 else if (what === 'duckdb') await duckdb(...rest)
+else if (what === 'clickhouse') await clickhouse(...rest)
 else if (what === 'rows') await answer(await connect(), `SELECT * FROM read_parquet('${rest[0]}')`)
 else if (what === 'statistics') await statistics(rest[0])
 else throw new Error(`unknown: ${what}`)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * export_parquet: a directory with a Parquet file for each table, and load.sql, which
- * makes views of them in DuckDB: the tables by their names, and those that answer
- * questions. Files of many recordings may be read together: the column recording tells
- * them apart.
+ * export_parquet: a directory with a Parquet file for each table, and the SQL that makes
+ * views of them: the tables by their names, and those that answer questions. load.sql is
+ * for DuckDB, clickhouse.sql for ClickHouse. Files of many recordings may be read
+ * together: the column recording tells them apart.
  */
 #include <stdlib.h>
 
@@ -23,16 +23,17 @@ static int put_parquet(struct tables *t, const struct table_row *r)
 	return parquet_file_put(q->files[r->table], r);
 }
 
-static int write_load(struct parquet *q, struct aux_diag *diag)
+static int write_load(struct parquet *q, const char *name, enum tables_sql sql,
+		      const char *how, struct aux_diag *diag)
 {
 	struct outbuf *out = outbuf_new(-1);
 	int err = -AUX_E_NOMEM;
 
 	if (out) {
-		outbuf_str(out, "-- in this directory: duckdb -init load.sql\n");
-		tables_put_create(out, SQL_DUCKDB);
-		tables_put_views(out, SQL_DUCKDB);
-		err = tables_dir_text(&q->dir, "load.sql", out, diag);
+		outbuf_printf(out, "-- in this directory: %s\n", how);
+		tables_put_create(out, sql);
+		tables_put_views(out, sql);
+		err = tables_dir_text(&q->dir, name, out, diag);
 	}
 	outbuf_free(out);
 	return err;
@@ -47,7 +48,10 @@ static int finish_parquet(void *format, struct aux_diag *diag)
 	for (unsigned i = 0; i < TABLE_N && !err; i++)
 		err = parquet_file_finish(q->files[i]);
 	if (!err)
-		err = write_load(q, diag);
+		err = write_load(q, "load.sql", SQL_DUCKDB, "duckdb -init load.sql", diag);
+	if (!err)
+		err = write_load(q, "clickhouse.sql", SQL_CLICKHOUSE,
+				 "clickhouse local --queries-file clickhouse.sql ...", diag);
 	if (err || !q->t.x->env.report->n_lines)
 		return err;
 	return tables_dir_commit(&q->dir, diag);

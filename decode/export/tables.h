@@ -102,10 +102,10 @@ int tables_flow(void *format, const struct flow_ctx *ctx, const struct aux_flow 
 
 /* ---- tables_sql.c ---- */
 
-/* The dialects differ in little: where several recordings may be in one place
- * (PostgreSQL, DuckDB) each row has the number of its recording, in a last column
+/* The dialects differ in little: where several recordings may be in one place (all but
+ * SQLite) each row has the number of its recording, in a last column
  * RECORDING_COLUMN, and views join by it, too. */
-enum tables_sql { SQL_SQLITE, SQL_POSTGRES, SQL_DUCKDB };
+enum tables_sql { SQL_SQLITE, SQL_POSTGRES, SQL_DUCKDB, SQL_CLICKHOUSE };
 #define RECORDING_COLUMN "recording"
 
 /* Statements, each with a newline. */
