@@ -101,7 +101,7 @@ SHARED := $(call obj,$(SHARED_C))
 CAPTURE := $(call obj,$(CAPTURE_C))
 DECODE := $(call obj,$(DECODE_C))
 
-CAPTURE_LIBS = $(LIBS_ELF) $(LIBS_ZSTD) -ldl -lpthread
+CAPTURE_LIBS = $(LIBS_IBERTY) $(LIBS_ELF) $(LIBS_ZSTD) -ldl -lpthread
 DECODE_LIBS = $(LIBS_IBERTY) $(LIBS_IPT) $(LIBS_OPENCSD) $(LIBS_JSON) \
 	$(LIBS_LZMA) $(LIBS_Z) $(LIBS_SQLITE) $(LIBS_DW) $(LIBS_ELF) $(LIBS_ZSTD) \
 	-ldl -lpthread

@@ -129,10 +129,24 @@ static const struct option_row what_rows[] = {
 	END,
 }, when_rows[] = {
 	{ .name = "snapshot", .letter = 'S', .arg = "e", .optional = true,
-	  .values = "e", .parse = set_at_exit, .marked = true,
+	  .values = "e", .parse = set_at_exit,
 	  .help = "keep only the newest trace; SIGUSR2 (or the control\n"
-		  "FIFO, or with e the end) saves it",
+		  "FIFO, or --when, or with e the end) saves it",
 	  OPTION_AT(OPTIONS, kernel.snapshot, bool) },
+	{ .name = "when", .arg = "WHAT", .parse = cmd_parse_when,
+	  .values = "crash exit signal=SEGV signal=ABRT",
+	  .help = "wait for a moment, of soft_pt: FUNCTION, 'FUNCTION >\n"
+		  "200us', signal=SEGV, crash, exit; may be repeated. With\n"
+		  "-S it saves the trace, else it is noted in the file" },
+	{ .name = "when-count", .arg = "N", .zero = "waits for nothing",
+	  .help = "take only the first N of them",
+	  OPTION_NUMBER(OPTIONS, when.count) },
+	{ .name = "cooldown", .arg = "TIME",
+	  .help = "take none so soon after another one: 10ms",
+	  OPTION_DURATION(OPTIONS, when.cooldown_ns) },
+	{ .name = "when-delay", .arg = "TIME",
+	  .help = "save the trace so much later, with what came then",
+	  OPTION_DURATION(OPTIONS, when.delay_ns) },
 	{ .name = "overwrite", .arg = "e", .optional = true, .values = "e",
 	  .parse = set_at_exit, .marked = true, .help = "the same for samples",
 	  OPTION_AT(OPTIONS, kernel.overwrite, bool) },
@@ -152,7 +166,7 @@ static const struct option_row what_rows[] = {
 	END,
 }, where_rows[] = {
 	{ .name = "mmap-pages", .letter = 'm', .arg = "DATA[,AUX]",
-	  .parse = cmd_parse_mmap, .marked = true,
+	  .parse = cmd_parse_mmap,
 	  .help = "ring sizes: pages, or with B, K, M, G" },
 	{ .name = "threads", .arg = "N", .parse = cmd_parse_threads,
 	  .marked = true, .help = "reader threads" },

@@ -131,7 +131,7 @@ answers 2 "separated by commas" "$decode" insn -F ip:sym other.data
 printf '\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\2\0\267\0\1\0\0\0' >foreign
 chmod +x foreign
 answers 1 "soft_etm//u" "$cap" -o foreign.data ./foreign
-answers 2 "traces all of a program .-- PROGRAM. or of what runs" "$cap" -e soft_pt//u -S -- true
+answers 2 "traces all of a program .-- PROGRAM. or of what runs" "$cap" -e soft_pt//u -a -- true
 rm -f perf.data
 while read -r words; do
 	# shellcheck disable=SC2086

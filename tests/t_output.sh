@@ -173,7 +173,7 @@ done
 
 # ---- auxcap ----
 rm -rf "$o/dir" && mkdir "$o/dir" && cp "$o/good" "$o/dir/good"
-for mistake in "-e none//" "-e soft_pt//u -S" "--nonsense" "-e soft_pt//u --truth $o/dir/good -S"; do
+for mistake in "-e none//" "-e soft_pt//u -a" "--nonsense" "-e soft_pt//u --truth $o/dir/good -a"; do
 	# shellcheck disable=SC2086
 	"$auxcap" -o "$o/dir/good" $mistake -- /bin/true >"$SCRATCH/out" 2>"$SCRATCH/err"
 	is "$(($? != 0))" 1 "auxcap $mistake: a mistake"

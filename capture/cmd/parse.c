@@ -117,6 +117,13 @@ static int check(bool right, const struct option_row *row, const char *what,
 			      option_label(row, &label), what, arg ? arg : "");
 }
 
+int cmd_parse_when(const struct option_row *row, void *config, const char *arg,
+		   struct aux_diag *diag)
+{
+	(void)row;
+	return trigger_add(&((struct cmd_options *)config)->when, arg, diag);
+}
+
 int cmd_parse_mmap(const struct option_row *row, void *config, const char *arg,
 		   struct aux_diag *diag)
 {

@@ -192,7 +192,10 @@ static void put_software(struct line *l, const struct source_result *r,
 	put(l, "%s instructions, %s thread%s, ", group(r->n_insns, a),
 	    group(r->n_threads, b), plural(r->n_threads));
 	put(l, "%s of trace", size_text(bytes, a));
-	if (r->n_insns) {
+	if (r->n_snapshots) {
+		put(l, ", %s snapshot%s", group(r->n_snapshots, a),
+		    plural(r->n_snapshots));
+	} else if (r->n_insns) {
 		double bits = (double)bytes * 8 / (double)r->n_insns;
 
 		put(l, " (%.*f bits/insn)", bits < 1 ? 2 : 1, bits);
@@ -268,11 +271,12 @@ static void say_verdict(const struct cmd_options *o,
 	if (r->n_restarts)
 		put(&line, " (started again %llu time%s)",
 		    (unsigned long long)r->n_restarts, plural(r->n_restarts));
-	if (r->kernel && !r->n_snapshots &&
-	    (o->kernel.snapshot || o->kernel.overwrite))
-		put(&line, "; no snapshot was asked for (SIGUSR2, --control, "
-		    "or %s: at the end)", o->kernel.snapshot ? "-Se" :
-		    "--overwrite=e");
+	if (!r->n_snapshots && (o->kernel.snapshot || o->kernel.overwrite))
+		put(&line, "; no snapshot was %s", o->when.n ? "taken: what --when waits "
+		    "for did not come" : !r->kernel ? "asked for (SIGUSR2, --when, or -Se: "
+		    "at the end)" : o->kernel.snapshot ? "asked for (SIGUSR2, --control, or "
+		    "-Se: at the end)" : "asked for (SIGUSR2, --control, or --overwrite=e: "
+		    "at the end)");
 	if (r->never_enabled)
 		put(&line, "; the events were never enabled (-D)");
 	if (r->n_unreadable && !ledger_total(l, AUX_LEDGER_UNDESCRIBED))
@@ -321,7 +325,7 @@ static const struct source_ops *const software[] = {
 #define SAY_WAIT_NS 1000000000
 #define SAME_NS 300000000
 
-static volatile sig_atomic_t stop;
+static volatile sig_atomic_t stop, asked;
 
 /*
  * The first signal asks for the end, the second one has the program killed, and
@@ -340,6 +344,12 @@ static void on_signal(int sig)
 		return;
 	signal(sig, SIG_DFL);
 	raise(sig);
+}
+
+static void on_asked(int sig)
+{
+	(void)sig;
+	asked++;
 }
 
 static void on_nothing(int sig)
@@ -382,8 +392,8 @@ static void survive_signals(void)
 			sigaction(signals[i], &sa, NULL);
 }
 
-/* For software sources. SIGUSR2 means nothing to them. */
-static void catch_signals(void)
+/* For software sources. SIGUSR2 asks for a snapshot, or means nothing. */
+static void catch_signals(bool snapshot)
 {
 	struct sigaction sa = { .sa_handler = on_signal }, was;
 	size_t i;
@@ -391,9 +401,10 @@ static void catch_signals(void)
 	for (i = 0; i < N_ENDING; i++)
 		if (!stays_ignored(ending[i]))
 			sigaction(ending[i], &sa, NULL);
-	sa = (struct sigaction){ .sa_handler = on_nothing,
-				 .sa_flags = SA_RESTART };
-	if (!sigaction(SIGUSR2, NULL, &was) && was.sa_handler == SIG_DFL)
+	/* waitpid() comes back: the snapshot is taken at once */
+	sa = (struct sigaction){ .sa_handler = snapshot ? on_asked : on_nothing,
+				 .sa_flags = snapshot ? 0 : SA_RESTART };
+	if (!sigaction(SIGUSR2, NULL, &was) && (snapshot || was.sa_handler == SIG_DFL))
 		sigaction(SIGUSR2, &sa, NULL);
 	survive_signals();
 }
@@ -674,7 +685,7 @@ static int run_job(struct recording *rec, const struct source_job *job)
 		return cmd_error(&diag);
 	}
 	if (job->event) {
-		catch_signals();
+		catch_signals(job->ring_bytes);
 		if (!strcmp(o->path, "-"))	/* as stdout_taken */
 			dup2(STDERR_FILENO, STDOUT_FILENO);
 	}
@@ -751,6 +762,39 @@ static int usage(struct aux_diag *diag, const char *what, const char *why)
 	return cmd_error(diag);
 }
 
+#define SOFT_RING (4 << 20)	/* bytes that -S keeps of a CPU, unless -m says so */
+
+/* -S and --when as soft_pt has them. */
+static int take_ring(struct recording *rec, struct source_job *job, bool by_default)
+{
+	struct cmd_options *o = (struct cmd_options *)(uintptr_t)rec->o;
+	const struct kernel_options *k = &o->kernel;
+	bool pt = rec->ops == &source_soft_pt;
+
+	if (!pt && (k->snapshot || o->when.n))
+		return cmd_usage("%s: %s has it not; soft_pt has", k->snapshot ? "-S" :
+				 "--when", rec->ops->name);
+	if (by_default && k->snapshot && !o->when.n && !k->snapshot_at_exit)
+		return cmd_usage("-S needs an event of the kernel (-e), and no PMU of this "
+				 "machine has an AUX area to take by default: -e soft_pt//u "
+				 "traces a program by software");
+	if (k->data_pages || (k->aux_pages && !k->snapshot))
+		return cmd_usage("-m: a software source has no rings but what -S keeps: "
+				 "-S -m ,SIZE");
+	if (!o->when.n && (o->when.count || o->when.cooldown_ns || o->when.delay_ns))
+		return cmd_usage("--when-count, --cooldown and --when-delay go with "
+				 "--when");
+	if (o->when.delay_ns && !k->snapshot)
+		return cmd_usage("--when-delay needs -S: without it all is recorded");
+	job->triggers = o->when.n ? &o->when : NULL;
+	job->snapshot_at_exit = k->snapshot_at_exit;
+	job->asked = &asked;
+	if (k->snapshot)
+		job->ring_bytes = k->aux_pages ? k->aux_pages *
+				  (size_t)sysconf(_SC_PAGESIZE) : SOFT_RING;
+	return CMD_OK;
+}
+
 /* Checks what software sources do not have, then records. Every such option is
  * refused by name: a recording without -a would look like one with it. */
 static int record_software(struct recording *rec, struct source_job *job,
@@ -783,6 +827,8 @@ static int record_software(struct recording *rec, struct source_job *job,
 	if (o->n_words > 1)
 		return usage(&diag, rec->ops->name,
 			     "must be the only event (-e)");
+	if (take_ring(rec, job, by_default) != CMD_OK)
+		return CMD_USAGE;
 	if (!o->words_left[0] && !attach)
 		return usage(&diag, "no program", "to record was named");
 	if (event_parse(&event, o->words[0].text, &diag))
@@ -807,6 +853,9 @@ static int record_kernel(struct recording *rec, struct source_job *job)
 	if (o->truth || o->inject_overflow)
 		return usage(&diag, o->truth ? "--truth" : "--inject-overflow",
 			     "needs a software source (-e soft_pt//u)");
+	if (o->when.n)
+		return usage(&diag, "--when", "needs a software source "
+			     "(-e soft_pt//u)");
 	if (k->delay_ms == KERNEL_START_DISABLED && !k->control)
 		return usage(&diag, "-D -1", "needs --control, to enable it");
 	if ((k->switch_signal || k->switch_ms || k->switch_size) &&
@@ -837,6 +886,7 @@ int cmd_record(struct cmd_options *o)
 	struct recording rec = { .o = o };
 	bool by_default = !o->n_words;
 	char self_dir[CMD_HELPER_DIR_MAX];
+	int status;
 	struct source_job job = {
 		.argc = o->argc,
 		.args = o->argv,
@@ -857,8 +907,10 @@ int cmd_record(struct cmd_options *o)
 	if (o->quiet || !isatty(STDERR_FILENO))
 		job.progress = NULL;
 	rec.ops = find_software(o);
-	if (rec.ops)
-		return record_software(&rec, &job, by_default);
-	rec.ops = &source_kernel;
-	return record_kernel(&rec, &job);
+	if (!rec.ops)
+		rec.ops = &source_kernel;
+	status = rec.ops == &source_kernel ? record_kernel(&rec, &job) :
+					     record_software(&rec, &job, by_default);
+	triggers_fini(&o->when);
+	return status;
 }

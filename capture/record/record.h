@@ -25,6 +25,7 @@
 #include "capture/event/event.h"
 #include "capture/event/evlist.h"
 #include "capture/event/target.h"
+#include "capture/event/trigger.h"
 #include "perfdata/ledger.h"
 #include "perfdata/writer.h"
 
@@ -129,6 +130,10 @@ struct source_job {
 	const char *self_dir;		/* where our helper objects are installed */
 	const char *truth_path;		/* --truth; NULL: none */
 	const char *filter;		/* --filter: what to trace; NULL: all */
+	const struct triggers *triggers; /* --when; NULL: none */
+	size_t ring_bytes;		/* -S: so much is kept of each CPU; 0: all */
+	bool snapshot_at_exit;		/* -Se */
+	const volatile sig_atomic_t *asked;	/* how often a snapshot was asked for */
 	uint32_t inject_overflow;	/* test aid: an OVF so often; 0: never */
 	bool per_thread;
 	bool verbose;			/* notes say what it cost, too */

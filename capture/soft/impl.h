@@ -41,6 +41,8 @@ struct soft_stream {
 	uint64_t first_ns;	/* when it was first enabled; 0 never */
 	uint32_t idx;
 	uint8_t *buf;
+	uint8_t *ring;		/* of config.ring_bytes: the newest bytes; or NULL */
+	uint64_t saved_to;	/* what is before it is in the file, or lost */
 };
 
 /* A stream of one thread that ended: a later thread of the same tid continues
@@ -152,6 +154,7 @@ struct soft {
 	uint64_t floor;		/* no record may be earlier */
 	uint64_t round_bytes;
 	uint64_t flushed_ms;	/* real time of the last soft_tick() that was due */
+	sig_atomic_t n_asked;	/* snapshots that were taken as asked */
 	int error;
 	bool announced;		/* soft_attach() was called */
 };

@@ -22,10 +22,12 @@
 #include <stdint.h>
 
 #include <aux/error.h>
+#include <aux/extension.h>
 
 #include "capture/describe/describe.h"
 #include "capture/event/event.h"
 #include "capture/event/target.h"
+#include "capture/event/trigger.h"
 #include "perfdata/writer.h"
 
 /* What this machine's own programs are. */
@@ -67,6 +69,12 @@ struct soft_config {
 	uint64_t attr_config;	/* as in the PT attr */
 	uint32_t pmu_type;	/* attr.type of the PT attr */
 	uint64_t start_ns;	/* the clock's first value */
+	/* Only the newest so many bytes of each CPU's trace are kept, and written by
+	 * soft_snapshot(); 0: all of it is written. Intel PT, a stream for each CPU. */
+	size_t ring_bytes;
+	/* How often the user asked for a snapshot; NULL: never. */
+	const volatile sig_atomic_t *asked;
+	bool snapshot_at_exit;
 	const char *truth_path;	/* NULL: no truth file */
 	const struct addrfilter *filters; /* what to trace; the caller's */
 	size_t n_filters;	/* 0: everything */
@@ -142,6 +150,7 @@ struct soft_stats {
 	uint64_t n_killed;	/* threads killed while running: how much of the last
 				 * block ran is unknown, so none of it is traced */
 	uint64_t n_not_traced;	/* processes that could not be followed */
+	uint64_t n_snapshots;
 };
 
 /*
@@ -190,6 +199,21 @@ int soft_signal(struct soft_thread *t, const struct soft_signal *sig);
 int soft_ended(struct soft *s, uint32_t pid, uint32_t tid, int status);
 /* A thread was killed at an unknown instruction: counted as a loss. */
 void soft_killed(struct soft *s);
+/* The thread's time, and the CPU that it is on. */
+void soft_when(const struct soft_thread *t, uint64_t *time_ns, uint32_t *cpu);
+/*
+ * What the newest trace is of goes to the file: of each CPU what no snapshot has yet. All
+ * that is to be in it has been reported. label may be NULL.
+ */
+int soft_snapshot(struct soft *s, enum aux_snapshot_reason reason, const char *label,
+		  uint64_t time_ns);
+/* A moment that was waited for: a record, and a snapshot if only the newest is kept. */
+struct soft_moment {
+	uint64_t time_ns, took_ns;
+	uint32_t pid, tid, cpu;
+	const char *text;
+};
+int soft_moment(struct soft *s, const struct soft_moment *m);
 /*
  * Call it at least every 100 ms, when everything observed has been reported.
  * Data that has been buffered longer than SOFT_WAIT_MS is written, so that
@@ -248,6 +272,8 @@ struct soft_program {
 	/* What runs already, in place of argv: let go at the end. step alone.
 	 * Its program, if there is one, is not traced; its end is the end. */
 	struct target *target;
+	const struct triggers *triggers;	/* NULL: none. step and native alone */
+	bool snapshot;		/* a moment takes one */
 	const char *self_dir;	/* where auxcap and its helper object are */
 	bool truth;		/* call soft_truth */
 	/* Called about twice a second with what was recorded so far; NULL:

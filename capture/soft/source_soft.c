@@ -83,6 +83,9 @@ static struct source_soft *new_source(const struct source_soft_kind *kind,
 		.pmu_type = PMU_TYPE,
 		.start_ns = clock_ns(),
 		.truth_path = job->truth_path,
+		.ring_bytes = job->ring_bytes,
+		.snapshot_at_exit = job->snapshot_at_exit,
+		.asked = job->asked,
 		.stream_end = enter_span,
 		.not_traced = add_not_traced,
 		.priv = sp,
@@ -90,6 +93,8 @@ static struct source_soft *new_source(const struct source_soft_kind *kind,
 	sp->program = (struct soft_program){
 		.machine = kind->machine,
 		.argv = job->argv,
+		.triggers = job->triggers,
+		.snapshot = job->ring_bytes != 0,
 		.self_dir = job->self_dir,
 		.truth = job->truth_path != NULL,
 		.progress = job->progress ? forward_progress : NULL,
@@ -309,7 +314,7 @@ static void add_counts(const struct soft_stats *stats, struct ledger *l)
 
 /* Enters every stream's bytes and checks their sum against the encoder's own
  * count. */
-static int fill_ledger(struct writer *w, const struct soft_stats *stats,
+static int fill_ledger(struct writer *w, const struct soft_stats *stats, bool snapshot,
 		       struct ledger *l, struct aux_diag *diag)
 {
 	const struct writer_stream *s;
@@ -321,6 +326,10 @@ static int fill_ledger(struct writer *w, const struct soft_stats *stats,
 	for (i = 0; i < n; i++) {
 		ledger_produced(l, s[i].idx, s[i].end);
 		ledger_add(l, s[i].idx, AUX_LEDGER_SAVED, s[i].saved, 0, 0);
+		/* what a snapshot finds no more; without one nothing is missing */
+		if (snapshot && s[i].end > s[i].saved + s[i].unwritten)
+			ledger_add(l, s[i].idx, AUX_LEDGER_OVERWRITTEN,
+				   s[i].end - s[i].saved - s[i].unwritten, 0, 0);
 		if (s[i].unwritten)
 			ledger_add(l, s[i].idx, AUX_LEDGER_UNWRITTEN,
 				   s[i].unwritten, 0, 0);
@@ -382,10 +391,11 @@ int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 		diag_set(&late, -err, AUX_NO_OFFSET, "%s", aux_strerror(err));
 	/* After an error too: the ledger says what was saved and what was
 	 * not. */
-	balance = fill_ledger(w, &stats, ledger, err ? NULL : &late);
+	balance = fill_ledger(w, &stats, sp->job->ring_bytes, ledger, err ? NULL : &late);
 	err = err ? err : balance;
 	result->n_insns = stats.n_insns;
 	result->n_threads = stats.n_threads;
+	result->n_snapshots = stats.n_snapshots;
 	/* a back end that could not write leaves the reason to soft_close() */
 	if (err && diag && (!ret || !diag->text[0]))
 		*diag = late;

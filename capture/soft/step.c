@@ -118,6 +118,7 @@ void step_thread_drop(struct step *st, struct step_thread *t)
 	}
 	step_native_drop(t);
 	drop_process(st, t->proc);
+	free(t->calls);
 	free(t);
 }
 
@@ -359,6 +360,8 @@ static void executed(struct step_thread *t, const struct step_insn *insn,
 		end_block(t, insn, next);
 	t->restart = false;
 	t->injected = false;
+	if (step_marked(t->proc, insn->ip))
+		step_trigger_ran(t, insn->ip);
 }
 
 void step_enter_syscall(struct step_thread *t)
@@ -518,7 +521,9 @@ int step_resume(struct step_thread *t, int sig)
 		return step_let_go(t, sig);
 	if (forget_trap_flag(t, sig))
 		return t->proc->step->error;
-	if (!sig && step_native_enter(t))
+	if (!t->in_syscall && step_marked(t->proc, t->ip))
+		step_trigger_before(t);
+	else if (!sig && step_native_enter(t))
 		return t->proc->step->error;
 	if (x86_is_vsyscall(t->ip))
 		enter_vsyscall(t);
@@ -629,6 +634,7 @@ static void report_signal(struct step_thread *t, int sig, uint64_t ip)
 	if (si.si_code <= 0)
 		s.sender = (uint32_t)si.si_pid;
 	step_note(t, soft_signal(t->soft, &s));
+	step_trigger_signal(t, sig);
 }
 
 /*
@@ -948,7 +954,7 @@ static int on_new_thread(struct step *st, struct step_thread *parent, pid_t tid)
 	t->trap_blocked = parent->trap_blocked;
 	t->soft = soft_thread_add(st->s, (uint32_t)proc->pid, (uint32_t)tid,
 				  parent->soft);
-	if (!t->soft)
+	if (!t->soft || step_trigger_fork(t, parent))
 		return -AUX_E_NOMEM;
 	return waiting ? begin(t) : 0;
 }
@@ -1061,6 +1067,8 @@ static int on_exec(struct step *st, pid_t tid)
 	if (step_is_32bit(tid))
 		return release_32bit(st, t);
 	step_code_reset(t->proc);
+	step_trigger_reset(t->proc);
+	t->n_calls = 0;
 	report_exec_comm(st, t);
 	err = step_maps_update(t, true);
 	return err ? err : resume_fresh(t);
@@ -1207,9 +1215,11 @@ static void report_end(struct step *st, pid_t tid, int status)
 {
 	struct step_thread *t = step_thread_find(st, tid);
 
-	if (t && t->proc && t->soft)
+	if (t && t->proc && t->soft) {
+		step_trigger_exit(t);
 		step_note(t, soft_ended(st->s, (uint32_t)t->proc->pid, (uint32_t)tid,
 					status));
+	}
 	on_end(st, tid, status);
 }
 
@@ -1222,6 +1232,7 @@ static void tick(struct step *st)
 	uint64_t now = clock_ns();
 	struct step_thread *t;
 
+	step_trigger_due(st, false);
 	if (now - st->ticked_ns < TICK_NS)
 		return;
 	st->ticked_ns = now;
@@ -1356,6 +1367,15 @@ static void start_clock(void)
 		setitimer(ITIMER_REAL, &it, NULL);
 }
 
+void step_alarm(uint64_t ns)
+{
+	struct itimerval it = { .it_interval = { .tv_usec = TICK_NS / 1000 } };
+
+	it.it_value.tv_sec = (time_t)(ns / 1000000000);
+	it.it_value.tv_usec = (suseconds_t)(ns % 1000000000 / 1000) + 1;
+	setitimer(ITIMER_REAL, &it, NULL);
+}
+
 static void stop_clock(void)
 {
 	struct itimerval it = { 0 };
@@ -1422,9 +1442,11 @@ static int run(struct step *st, int *failed)
 		st->status = step_end_beside(st);
 	else if (st->gave_up)
 		step_await_program(st);
+	step_trigger_due(st, true);
 	fini(st);
 	if (st->native)
 		step_native_notes(st);
+	step_trigger_notes(st);
 	return err;
 }
 

@@ -62,6 +62,34 @@ struct step_hash {
 
 struct native_time;
 
+/* An instruction at which a thread is looked at: step_trigger.c. */
+struct step_mark {
+	uint64_t addr;
+	uint32_t triggers;	/* that begin there, a bit each; 0: calls return there */
+};
+
+/* A call whose duration matters. */
+struct step_call {
+	uint64_t sp, ret;	/* when it began, and where it returns to */
+	uint64_t from_ns;
+	uint32_t trigger;
+};
+
+/* What was waited for. */
+struct step_moment {
+	const struct trigger *trigger;
+	uint64_t time_ns, took_ns;
+	uint32_t pid, tid, cpu;
+};
+
+struct step_trigger {
+	uint64_t n_hits, n_taken, n_passed;	/* passed over: too soon */
+	uint64_t last_ns;	/* when one was taken */
+	uint64_t due_ns;	/* when that which waits is taken; 0: none does */
+	struct step_moment waits;
+	uint32_t found;		/* triggers that some file had a function of */
+};
+
 struct step_process {
 	struct step_process *next;
 	struct step *step;
@@ -79,6 +107,9 @@ struct step_process {
 	struct step_page **pages;
 	size_t n_pages;
 	struct step_hash page_at;
+	struct step_mark *marks;
+	size_t n_marks, cap_marks;
+	struct step_hash mark_at;
 	struct step_native *native;	/* NULL: it is stepped */
 	uint64_t native_at[STEP_NATIVE_PARTS]; /* where it is, here or in what
 						* the process was forked from */
@@ -136,6 +167,10 @@ struct step_thread {
 	uint64_t ip;		/* of insn, which is next or being stepped */
 	struct step_insn insn;
 	struct user_regs_struct regs; /* at a system call */
+	uint64_t mark_sp, mark_ret;	/* before an instruction with a mark: the stack
+					 * pointer, and what is there */
+	struct step_call *calls;
+	size_t n_calls, cap_calls;
 	struct step_operand ptw; /* of the PTWRITE that insn is */
 	uint64_t left_ns;
 	uint64_t block_start;
@@ -185,6 +220,7 @@ struct step {
 	bool detaching;		/* who stops is let go */
 	int error;
 	uint32_t n_writing;	/* threads: no cached instruction is trusted */
+	struct step_trigger trigger;
 	struct step_reader *reader;	/* of full rings, beside; NULL: none */
 	uint64_t shown_ns, ticked_ns, looked_ns;
 	pid_t gave_up;		/* as this thread stood still: all are let go of; 0: no */
@@ -367,6 +403,24 @@ int step_vdso_save(struct step_thread *t);
 bool step_ptwrite_operand(const uint8_t *bytes, size_t size, uint64_t ip,
 			  const struct user_regs_struct *regs,
 			  struct step_operand *op);
+
+/* step_trigger.c. Is an instruction there that is not run from the cache? */
+bool step_marked(const struct step_process *proc, uint64_t ip);
+/* A file is mapped: functions of it that are waited for get marks. */
+int step_trigger_map(struct step_process *proc, const struct step_map *m);
+int step_trigger_inherit(struct step_process *proc, const struct step_process *parent);
+int step_trigger_fork(struct step_thread *t, const struct step_thread *parent);
+void step_trigger_reset(struct step_process *proc);
+/* The thread is about to step over an instruction with a mark; it did. */
+void step_trigger_before(struct step_thread *t);
+void step_trigger_ran(struct step_thread *t, uint64_t ip);
+void step_trigger_signal(struct step_thread *t, int sig);
+void step_trigger_exit(struct step_thread *t);
+/* Called now and then: takes the snapshot that waits, if it is time or the end. */
+void step_trigger_due(struct step *st, bool end);
+void step_trigger_notes(const struct step *st);
+/* step.c: wakes the loop after so long. */
+void step_alarm(uint64_t ns);
 
 /* Reports to soft all that the process's threads have run. */
 int step_flush_process(struct step_process *proc);

@@ -67,7 +67,7 @@ static size_t fetch(void *priv, uint64_t ip, uint8_t *bytes)
 	struct native_page *pg = get_page(priv, page);
 	size_t at = ip - page, n = STEP_PAGE - at;
 
-	if (!pg || !pg->ok)
+	if (!pg || !pg->ok || step_marked(((struct step_thread *)priv)->proc, ip))
 		return 0;
 	n = n < 15 ? n : 15;
 	memcpy(bytes, pg->bytes + at, n);

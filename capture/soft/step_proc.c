@@ -318,8 +318,11 @@ int step_maps_update(struct step_thread *t, bool is_new)
 		changed = true;
 		drop_pages(proc, maps[i].start, maps[i].end);
 		step_native_forget(proc, maps[i].start, maps[i].end);
-		if (!is_cache(proc, &maps[i]))
-			err = report_map(t, &maps[i]);
+		if (is_cache(proc, &maps[i]))
+			continue;
+		err = report_map(t, &maps[i]);
+		if (!err)
+			err = step_trigger_map(proc, &maps[i]);
 	}
 	forget_gone(proc, maps, n);
 	free_maps(proc->maps, proc->n_maps);
@@ -469,7 +472,7 @@ struct step_process *step_process_new(struct step *st, pid_t pid,
 	proc->step = st;
 	proc->pid = pid;
 	proc->mem_fd = proc->pagemap_fd = -1;
-	if (parent && copy_maps(proc, parent)) {
+	if (parent && (copy_maps(proc, parent) || step_trigger_inherit(proc, parent))) {
 		step_process_free(proc);
 		return NULL;
 	}
@@ -491,6 +494,8 @@ void step_process_free(struct step_process *proc)
 	free(proc->blocks);
 	free(proc->block_at.e);
 	free(proc->page_at.e);
+	free(proc->marks);
+	free(proc->mark_at.e);
 	close_memory(proc);
 	free(proc);
 }

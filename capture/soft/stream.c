@@ -33,6 +33,7 @@
 #include "common/jitname.h"
 #include "perfdata/csmeta.h"
 
+#define AUX_FLAG_OVERWRITE 2	/* PERF_AUX_FLAG_OVERWRITE */
 #define ROUND_BYTES (4 << 20)	/* AUX bytes between two FINISHED_ROUNDs */
 
 /* Retains the first error of the recording, which every later call returns. */
@@ -71,13 +72,44 @@ static void end_round(struct soft *s)
 	keep_error(s, synth_finished_round(s->w));
 }
 
+/* What is kept of a stream until a snapshot. */
+static int keep_newest(struct soft_stream *st, const uint8_t *bytes, size_t n)
+{
+	size_t size = st->s->config.ring_bytes, part;
+
+	if (!st->ring && !(st->ring = malloc(size)))
+		return keep_error(st->s, -AUX_E_NOMEM);
+	for (size_t at; n; st->offset += part, bytes += part, n -= part) {
+		at = (size_t)(st->offset % size);
+		part = n < size - at ? n : size - at;
+		memcpy(st->ring + at, bytes, part);
+	}
+	return st->s->error;
+}
+
+static int put_aux(struct soft_stream *st, const struct iovec *iov, int n_iov,
+		   uint64_t offset, uint64_t flags);
+
 /* reference is the TSC, as perf record has it. */
 int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
 		    uint64_t flags)
 {
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)bytes, .iov_len = n };
+
+	if (st->s->config.ring_bytes)
+		return keep_newest(st, bytes, n);
+	st->offset += n;
+	st->s->stats.aux_bytes += n;
+	return put_aux(st, &iov, 1, st->offset - n, flags);
+}
+
+static int put_aux(struct soft_stream *st, const struct iovec *iov, int n_iov,
+		   uint64_t offset, uint64_t flags)
+{
 	struct soft *s = st->s;
 	bool per_thread = s->config.per_thread;
 	struct soft_thread *t = st->owner;
+	uint64_t n = iov[0].iov_len + (n_iov > 1 ? iov[1].iov_len : 0);
 	struct synth_id id = {
 		.pid = t ? t->pid : UINT32_MAX,
 		.tid = t ? t->tid : UINT32_MAX,
@@ -87,19 +119,15 @@ int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
 	};
 	struct aux_rec_auxtrace a = {
 		.size = n,
-		.offset = st->offset,
+		.offset = offset,
 		.reference = *soft_clock(st),
 		.idx = st->idx,
 		.tid = per_thread && t ? t->tid : UINT32_MAX,
 		.cpu = per_thread ? UINT32_MAX : st->idx,
 	};
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)bytes,
-			     .iov_len = n };
 
-	keep_error(s, synth_aux(s->w, &id, st->offset, n, flags));
-	keep_error(s, writer_auxtrace(s->w, &a, &iov, 1));
-	st->offset += n;
-	s->stats.aux_bytes += n;
+	keep_error(s, synth_aux(s->w, &id, offset, n, flags));
+	keep_error(s, writer_auxtrace(s->w, &a, iov, n_iov));
 	s->round_bytes += n;
 	if (s->round_bytes >= ROUND_BYTES)
 		end_round(s);
@@ -176,6 +204,7 @@ static void free_stream(struct soft_stream *st)
 					 st->first_ns, *soft_clock(st));
 	if (st->s->config.per_thread && st->owner)
 		keep_error(st->s, record_end(st, st->owner->tid));
+	free(st->ring);
 	free(st->buf);
 	free(st);
 }
@@ -210,11 +239,97 @@ void soft_flush_streams(struct soft *s)
 		s->ops->flush_shared(s);
 }
 
+/* ---- snapshots ---- */
+
+static void preempt(struct soft_thread *t);
+
+/* What of a stream no snapshot has yet, as far as it is kept; the records of a file are
+ * multiples of 8, and a zero is a packet that means nothing. */
+static void save_newest(struct soft_stream *st)
+{
+	static const uint8_t zeros[8];
+	size_t size = st->s->config.ring_bytes, at, first;
+	uint64_t new, n;
+	struct iovec iov[2];
+
+	if (st->ring && keep_newest(st, zeros, -st->offset & 7))
+		return;
+	new = st->offset - st->saved_to;
+	n = new < size ? new : size;
+	st->saved_to = st->offset;
+	st->s->stats.aux_bytes += new;
+	if (!n)
+		return;
+	at = (size_t)((st->offset - n) % size);
+	first = n < size - at ? (size_t)n : size - at;
+	iov[0] = (struct iovec){ st->ring + at, first };
+	iov[1] = (struct iovec){ st->ring, (size_t)n - first };
+	put_aux(st, iov, n > first ? 2 : 1, st->offset - n, AUX_FLAG_OVERWRITE);
+	st->e.next_psb = 0;	/* what comes next can be decoded alone */
+}
+
+int soft_snapshot(struct soft *s, enum aux_snapshot_reason reason, const char *label,
+		  uint64_t time_ns)
+{
+	struct aux_own_snapshot r = {
+		.number = ++s->stats.n_snapshots,
+		.time_ns = time_ns,
+		.reason = reason,
+		.label_len = label ? (uint32_t)strnlen(label, 256) : 0,
+	};
+
+	/* all that ran is in it: the way into a block is known, that out of it is not */
+	for (uint32_t i = 0; i < s->n_streams; i++)
+		if (s->streams[i] && s->streams[i]->owner)
+			preempt(s->streams[i]->owner);
+	soft_flush_streams(s);
+	keep_error(s, writer_own(s->w, AUX_OWN_SNAPSHOT, &r, sizeof(r), label,
+				 r.label_len));
+	for (uint32_t i = 0; i < s->n_streams; i++)
+		if (s->streams[i])
+			save_newest(s->streams[i]);
+	end_round(s);
+	return keep_error(s, writer_flush(s->w));
+}
+
+void soft_when(const struct soft_thread *t, uint64_t *time_ns, uint32_t *cpu)
+{
+	*time_ns = thread_now(t);
+	*cpu = (t->st ? t->st->idx : t->last_idx) % t->s->config.n_cpus;
+}
+
+int soft_moment(struct soft *s, const struct soft_moment *m)
+{
+	struct aux_own_moment r = {
+		.time_ns = m->time_ns, .took_ns = m->took_ns, .pid = m->pid,
+		.tid = m->tid, .cpu = m->cpu,
+		.label_len = (uint32_t)strnlen(m->text, 256),
+	};
+
+	keep_error(s, writer_own(s->w, AUX_OWN_MOMENT, &r, sizeof(r), m->text,
+				 r.label_len));
+	if (s->config.ring_bytes)
+		soft_snapshot(s, AUX_SNAPSHOT_TRIGGER, m->text, m->time_ns);
+	return s->error;
+}
+
+/* The user asked for one, or several at once. */
+static void snapshot_as_asked(struct soft *s)
+{
+	sig_atomic_t asked = s->config.asked ? *s->config.asked : 0;
+
+	if (!s->config.ring_bytes || asked == s->n_asked)
+		return;
+	s->n_asked = asked;
+	soft_snapshot(s, AUX_SNAPSHOT_SIGNAL, NULL, s->max_time);
+}
+
 /* The truth first: if auxcap is killed, it covers what the file shows. */
 int soft_tick(struct soft *s)
 {
 	uint64_t now = now_ms();
 
+	snapshot_as_asked(s);
 	if (now - s->flushed_ms < SOFT_WAIT_MS)
 		return s->error;
 	s->flushed_ms = now;
@@ -1238,6 +1353,8 @@ int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag)
 	}
 	if (s->ops->flush_shared)
 		soft_flush_streams(s);
+	if (s->config.ring_bytes && s->config.snapshot_at_exit && s->streams)
+		soft_snapshot(s, AUX_SNAPSHOT_EXIT, NULL, s->max_time);
 	free_streams(s);
 	free_etm_out(&s->out);
 	while ((proc = s->procs)) {

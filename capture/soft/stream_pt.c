@@ -666,6 +666,7 @@ static int info_pt(struct soft *s)
 		[AUX_PT_MTC_FREQ_BITS] = 0xf << 14,
 		[AUX_PT_TSC_CTC_N] = PT_TSC_CTC_N,
 		[AUX_PT_TSC_CTC_D] = PT_TSC_CTC_D,
+		[AUX_PT_SNAPSHOT_MODE] = s->config.ring_bytes != 0,
 		[AUX_PT_CYC_BIT] = 1 << 1,
 		[AUX_PT_MAX_NONTURBO_RATIO] = PT_BUS_RATIO,
 	};

@@ -41,6 +41,7 @@ struct info {
 	/* of the ledger */
 	struct losses losses;
 	struct aux_ledger_entry sum[AUX_LEDGER_N_CAUSES];	/* idx, cause: 0 */
+	uint64_t n_moments;	/* that the recorder waited for */
 	bool bad_ledger;	/* it cannot be read, or does not balance */
 	unsigned n_bad;		/* feature sections cut off or damaged */
 	uint64_t n_unknown_sources;	/* trace ids that no metadata describes */
@@ -458,6 +459,8 @@ static void count_record(struct info *in, const struct aux_event *ev)
 		in->n_by_type[ev->type]++;
 	else
 		in->n_other++;
+	in->n_moments += ev->type == AUX_RECORD_EVENT_TYPE &&
+			 ev->own.kind == AUX_OWN_MOMENT;
 	if (ev->type == PERF_RECORD_LOST)
 		in->lost_records += ev->lost.lost;
 	if (ev->type == PERF_RECORD_LOST_SAMPLES)
@@ -800,8 +803,20 @@ static const char *reason_text(uint32_t reason)
 		return " at the end";
 	case AUX_SNAPSHOT_CUT:
 		return " left by a cut";
+	case AUX_SNAPSHOT_TRIGGER:
+		return " when";
 	}
 	return " for a reason that this build does not know";
+}
+
+/* A text that a program or person chose, in quotes. */
+static void put_label(struct outbuf *o, const uint8_t *text, size_t len)
+{
+	outbuf_str(o, " \"");
+	for (size_t i = 0; i < len; i++)
+		outbuf_printf(o, text[i] >= ' ' && text[i] < 0x7f && text[i] != '"' ?
+				      "%c" : "\\x%02x", text[i]);
+	outbuf_str(o, "\"");
 }
 
 static void print_snapshot(struct outbuf *o, const struct snapshot *s)
@@ -813,16 +828,8 @@ static void print_snapshot(struct outbuf *o, const struct snapshot *s)
 		outbuf_str(o, " s");
 	}
 	outbuf_str(o, reason_text(s->reason));
-	if (s->label.len) {
-		outbuf_str(o, " \"");
-		for (size_t i = 0; i < s->label.len; i++) {
-			uint8_t ch = s->label.data[i];
-
-			outbuf_printf(o, ch >= ' ' && ch < 0x7f && ch != '"' ? "%c" :
-							  "\\x%02x", ch);
-		}
-		outbuf_str(o, "\"");
-	}
+	if (s->label.len)
+		put_label(o, s->label.data, s->label.len);
 	outbuf_str(o, "\n");
 }
 
@@ -921,6 +928,31 @@ static void print_snapshots(struct info *in)
 		for (size_t k = 0; k < c->n; k++)
 			print_snapshot_stream(in, &c->queues[k], i, &clock);
 	}
+}
+
+#define MOMENTS 20	/* that are listed */
+
+/* What the recorder waited for, where no snapshot has it. */
+static void print_moments(struct info *in)
+{
+	struct aux_diag diag;
+	struct aux_event ev;
+	uint64_t n = 0;
+
+	if (!in->n_moments || in->chunks.n_snapshots)
+		return;
+	outbuf_printf(in->out, "moments: %" PRIu64 "\n", in->n_moments);
+	aux_reader_rewind(in->r);
+	while (n < MOMENTS && aux_reader_next(in->r, &ev, &diag) == 1) {
+		if (ev.type != AUX_RECORD_EVENT_TYPE || ev.own.kind != AUX_OWN_MOMENT)
+			continue;
+		outbuf_printf(in->out, "  %" PRIu64 ":", ++n);
+		put_label(in->out, ev.own.moment.label, ev.own.moment.h.label_len);
+		outbuf_str(in->out, "\n");
+	}
+	if (in->n_moments > n)
+		outbuf_printf(in->out, "  and %" PRIu64 " more, which dump shows\n",
+			      in->n_moments - n);
 }
 
 /*
@@ -1136,6 +1168,7 @@ static int run_info(struct info *in)
 	if (print_trace_sources(in) < 0)
 		return cmd_failed(in->o->path, -AUX_E_NOMEM, &diag);
 	print_snapshots(in);
+	print_moments(in);
 	print_ledger(in);
 	print_features(in);
 	print_verdict(in, ret < 0);

@@ -133,6 +133,18 @@ static void put_code(struct outbuf *o, const struct aux_event *ev)
 		      h->blob, ev->own.code.bytes ? "" : " (of before)");
 }
 
+/* What the recorder waited for. */
+static void put_moment(struct outbuf *o, const struct aux_event *ev)
+{
+	const struct aux_own_moment *h = &ev->own.moment.h;
+
+	outbuf_printf(o, " auxkit-moment %d/%d cpu %d time %" PRIu64 " took %" PRIu64
+			 " label \"", PID(h->pid), PID(h->tid), PID(h->cpu), h->time_ns,
+		      h->took_ns);
+	put_text(o, ev->own.moment.label, h->label_len);
+	outbuf_str(o, "\"");
+}
+
 /* A signal that a thread got, or a thread's end. */
 static void put_signal(struct outbuf *o, const struct aux_own_signal *s)
 {
@@ -233,6 +245,9 @@ static void text_own(struct outbuf *o, const struct aux_reader *r,
 		return;
 	case AUX_OWN_CODE:
 		put_code(o, ev);
+		return;
+	case AUX_OWN_MOMENT:
+		put_moment(o, ev);
 		return;
 	case AUX_OWN_SIGNAL:
 		put_signal(o, &ev->own.signal);

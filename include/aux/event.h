@@ -191,6 +191,10 @@ struct aux_event {
 				struct aux_own_loss loss;
 				struct aux_own_signal signal;
 				struct {
+					struct aux_own_moment h;
+					const uint8_t *label;	/* no NUL */
+				} moment;
+				struct {
 					struct aux_own_snapshot h;
 					const uint8_t *label;	/* no NUL */
 				} snapshot;

@@ -24,6 +24,7 @@ enum aux_own_kind {
 	AUX_OWN_FILE = 8,	/* struct aux_own_file, path, then bytes */
 	AUX_OWN_SYMBOLS = 9,	/* struct aux_own_symbols, path, entries, names */
 	AUX_OWN_SIGNAL = 10,	/* struct aux_own_signal */
+	AUX_OWN_MOMENT = 11,	/* struct aux_own_moment, then the label */
 };
 
 /* A whole record, header and padding included: perf 7.2 warns of an EVENT_TYPE
@@ -64,6 +65,7 @@ enum aux_snapshot_reason {
 	AUX_SNAPSHOT_CONTROL = 2,	/* asked through the control FIFO */
 	AUX_SNAPSHOT_EXIT = 3,
 	AUX_SNAPSHOT_CUT = 4,	/* what a cut left of a longer recording */
+	AUX_SNAPSHOT_TRIGGER = 5,	/* a moment that was waited for */
 };
 
 /*
@@ -82,6 +84,18 @@ struct aux_own_signal {
 	uint64_t addr;		/* si_addr */
 	uint32_t sender;	/* si_pid: the process that sent it; 0: none did */
 	uint32_t reserved;
+};
+
+/*
+ * A moment that the recorder waited for (auxcap --when): which trigger, whose, when, and
+ * how long it took. Of a snapshot it stands directly before the record of that.
+ */
+struct aux_own_moment {
+	uint64_t time_ns;	/* perf clock */
+	uint64_t took_ns;	/* of a call; 0: it is not one */
+	uint32_t pid, tid;
+	uint32_t cpu;		/* -1: unknown */
+	uint32_t label_len;	/* bytes of text that follow, no NUL */
 };
 
 enum aux_signal_what {
@@ -268,6 +282,7 @@ AUX_ASSERT_SIZE(struct aux_own_loss, 48);
 AUX_ASSERT_SIZE(struct aux_own_snapshot, 24);
 AUX_ASSERT_SIZE(struct aux_own_code, 40);
 AUX_ASSERT_SIZE(struct aux_own_signal, 56);
+AUX_ASSERT_SIZE(struct aux_own_moment, 32);
 AUX_ASSERT_SIZE(struct aux_own_piece, 24);
 AUX_ASSERT_SIZE(struct aux_own_file, 24);
 AUX_ASSERT_SIZE(struct aux_own_symbols, 40);

@@ -235,6 +235,19 @@ static void parse_signal(struct cursor *c, struct aux_own_signal *s)
 	s->reserved = cursor_u32(c);
 }
 
+static void parse_moment(struct cursor *c, struct aux_event *ev)
+{
+	struct aux_own_moment *h = &ev->own.moment.h;
+
+	h->time_ns = cursor_u64(c);
+	h->took_ns = cursor_u64(c);
+	h->pid = cursor_u32(c);
+	h->tid = cursor_u32(c);
+	h->cpu = cursor_u32(c);
+	h->label_len = cursor_u32(c);
+	ev->own.moment.label = cursor_bytes(c, h->label_len);
+}
+
 static void parse_code(struct cursor *c, struct aux_event *ev)
 {
 	struct aux_own_code *h = &ev->own.code.h;
@@ -267,6 +280,9 @@ static void parse_payload(struct aux_reader *r, struct cursor *c,
 		break;
 	case AUX_OWN_CODE:
 		parse_code(c, ev);
+		break;
+	case AUX_OWN_MOMENT:
+		parse_moment(c, ev);
 		break;
 	case AUX_OWN_SIGNAL:
 		parse_signal(c, &ev->own.signal);

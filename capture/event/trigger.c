@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* trigger: see trigger.h. What is typed. */
+#include <ctype.h>
+#include <regex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/event/trigger.h"
+#include "common/diag.h"
+#include "common/options.h"
+
+/* table: names without SIG, of signals that a program may wait for */
+static const struct {
+	const char *name;
+	int signo;
+	bool fatal;		/* with a core file, by default: signal(7) */
+} signals[] = {
+	{ "SEGV", SIGSEGV, true }, { "ABRT", SIGABRT, true }, { "BUS", SIGBUS, true },
+	{ "ILL", SIGILL, true }, { "FPE", SIGFPE, true }, { "TRAP", SIGTRAP, true },
+	{ "SYS", SIGSYS, true }, { "QUIT", SIGQUIT, true }, { "XCPU", SIGXCPU, true },
+	{ "XFSZ", SIGXFSZ, true }, { "HUP", SIGHUP, false }, { "INT", SIGINT, false },
+	{ "USR1", SIGUSR1, false }, { "USR2", SIGUSR2, false },
+	{ "PIPE", SIGPIPE, false }, { "ALRM", SIGALRM, false },
+	{ "TERM", SIGTERM, false }, { "CHLD", SIGCHLD, false },
+	{ "VTALRM", SIGVTALRM, false }, { "PROF", SIGPROF, false },
+	{ "IO", SIGIO, false }, { "PWR", SIGPWR, false }, { "URG", SIGURG, false },
+	{ "WINCH", SIGWINCH, false },
+};
+#define N_SIGNALS (sizeof(signals) / sizeof(signals[0]))
+
+bool trigger_is_fatal(int signo)
+{
+	for (size_t i = 0; i < N_SIGNALS; i++)
+		if (signals[i].signo == signo)
+			return signals[i].fatal;
+	return false;
+}
+
+static int parse_signal(struct trigger *tr, const char *name, struct aux_diag *diag)
+{
+	uint64_t v;
+
+	tr->kind = TRIGGER_SIGNAL;
+	if (!strcmp(name, "crash") || !strcmp(name, "exit")) {
+		tr->kind = *name == 'c' ? TRIGGER_CRASH : TRIGGER_EXIT;
+		return 0;
+	}
+	if (option_read_number(name, 64, &v) && v) {
+		tr->signo = (int)v;
+		return 0;
+	}
+	if (!strncmp(name, "SIG", 3))
+		name += 3;
+	for (size_t i = 0; i < N_SIGNALS; i++)
+		if (!strcmp(signals[i].name, name))
+			tr->signo = signals[i].signo;
+	if (tr->signo)
+		return 0;
+	return option_refuse(diag, "--when: no signal \"%.40s\": signal=SEGV, a number, "
+			     "crash or exit", name);
+}
+
+static char *trimmed(const char *s, size_t n)
+{
+	while (n && isspace((unsigned char)*s))
+		s++, n--;
+	while (n && isspace((unsigned char)s[n - 1]))
+		n--;
+	return n ? strndup(s, n) : NULL;
+}
+
+/* "> 200us" after a function, which ends where that begins. Not the > of a template: a time
+ * follows this one. */
+static int parse_longer(struct trigger *tr, const char *text, size_t *n,
+			struct aux_diag *diag)
+{
+	const char *gt = strrchr(text, '>'), *at, *end;
+
+	if (!gt || gt == text)
+		return 0;
+	at = gt + 1 + strspn(gt + 1, " ");
+	if (!isdigit((unsigned char)*at))
+		return 0;
+	end = option_read_time(at, &tr->longer_ns);
+	if (!end || *end || !tr->longer_ns)
+		return option_refuse(diag, "--when: \"%.40s\" is no time as 200us, 1.5ms "
+				     "or 2 (seconds)", at);
+	*n = (size_t)(gt - text);
+	return 0;
+}
+
+/* FUNCTION, and " @ FILE". */
+static int parse_function(struct trigger *tr, const char *text, struct aux_diag *diag)
+{
+	size_t n = strlen(text);
+	const char *at;
+	char *end;
+	int err = parse_longer(tr, text, &n, diag);
+
+	if (err)
+		return err;
+	at = memmem(text, n, " @ ", 3);
+	tr->kind = TRIGGER_FUNCTION;
+	tr->name = trimmed(text, at ? (size_t)(at - text) : n);
+	if (at)
+		tr->path = trimmed(at + 3, n - (size_t)(at + 3 - text));
+	if (!tr->name || (at && !tr->path))
+		return option_refuse(diag, "--when wants FUNCTION, 'FUNCTION > TIME', "
+				     "signal=NAME, crash or exit, not \"%.60s\"", text);
+	if (strncmp(tr->name, "0x", 2))
+		return 0;
+	tr->addr = strtoull(tr->name, &end, 16);
+	if (*end || end == tr->name + 2)
+		return option_refuse(diag, "--when: \"%.40s\" is no address as 0x401136",
+				     tr->name);
+	free(tr->name);
+	tr->name = NULL;
+	return 0;
+}
+
+/* A regular expression that cannot be one is refused now. */
+static int check_name(const struct trigger *tr, struct aux_diag *diag)
+{
+	size_t n = tr->name ? strlen(tr->name) : 0;
+	char *text;
+	regex_t re;
+	int bad;
+
+	if (n < 3 || tr->name[0] != '/' || tr->name[n - 1] != '/')
+		return 0;
+	text = strndup(tr->name + 1, n - 2);
+	bad = text ? regcomp(&re, text, REG_EXTENDED | REG_NOSUB) : 0;
+	if (text && !bad)
+		regfree(&re);
+	free(text);
+	if (bad)
+		return option_refuse(diag, "--when: \"%.60s\" is no regular expression",
+				     tr->name);
+	return text ? 0 : -AUX_E_NOMEM;
+}
+
+int trigger_add(struct triggers *t, const char *text, struct aux_diag *diag)
+{
+	struct trigger *tr = &t->v[t->n];
+	int err;
+
+	if (t->n == TRIGGERS_MAX)
+		return option_refuse(diag, "more than %d of --when at \"%.40s\"",
+				     TRIGGERS_MAX, text);
+	*tr = (struct trigger){ .text = text };
+	t->n++;
+	if (!strncmp(text, "signal=", 7))
+		return parse_signal(tr, text + 7, diag);
+	if (!strcmp(text, "crash") || !strcmp(text, "exit"))
+		return parse_signal(tr, text, diag);
+	err = parse_function(tr, text, diag);
+	return err ? err : check_name(tr, diag);
+}
+
+void triggers_fini(struct triggers *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		free(t->v[i].name);
+		free(t->v[i].path);
+	}
+	t->n = 0;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * trigger: moments that a recording waits for, as --when names them:
+ *
+ *	FUNCTION		a function begins
+ *	FUNCTION > 200us	a call of it has returned that took longer
+ *	signal=SEGV		a thread gets the signal
+ *	signal=crash, crash	one that ends its process with a core file
+ *	signal=exit, exit	a process ends
+ *
+ * FUNCTION is the name as the file has it or as the source has it (C++, with or without
+ * arguments), a glob, an extended regular expression between slashes, or 0xADDRESS as
+ * linked; " @ FILE" means that file's alone, by its path or last part, else it is any file
+ * that a process maps (an address: the program).
+ */
+#ifndef CAPTURE_EVENT_TRIGGER_H
+#define CAPTURE_EVENT_TRIGGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <aux/error.h>
+
+#define TRIGGERS_MAX 32
+
+enum trigger_kind { TRIGGER_FUNCTION, TRIGGER_SIGNAL, TRIGGER_CRASH, TRIGGER_EXIT };
+
+struct trigger {
+	const char *text;	/* as given, the caller's */
+	enum trigger_kind kind;
+	char *name;		/* FUNCTION; NULL: addr */
+	char *path;		/* NULL: any file */
+	uint64_t addr;
+	uint64_t longer_ns;	/* 0: when it begins */
+	int signo;		/* SIGNAL */
+};
+
+struct triggers {
+	struct trigger v[TRIGGERS_MAX];
+	size_t n;
+	uint64_t count;		/* how many moments are taken; 0: all */
+	uint64_t cooldown_ns;	/* none so soon after the one before */
+	uint64_t delay_ns;	/* a snapshot is taken so much later */
+};
+
+/* Adds one; -AUX_E_INVAL with a text that says what it may be, -AUX_E_NOMEM. */
+int trigger_add(struct triggers *t, const char *text, struct aux_diag *diag);
+void triggers_fini(struct triggers *t);
+
+/*
+ * Where functions of the trigger begin in a file: offsets in it, into *v, which is the
+ * caller's. path: as the process has it; file: where we find it. program: it is a process's
+ * own, of which an address is meant. 0 or -AUX_E_NOMEM; a file that cannot be read has none.
+ */
+int trigger_offsets(const struct trigger *tr, const char *path, const char *file,
+		    bool program, uint64_t **v, size_t *n);
+/* Whether the signal ends a process with a core file unless it is caught. */
+bool trigger_is_fatal(int signo);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* build: -O1 -fno-inline -lpthread */
+/*
+ * Moments to wait for: hits (1,000 calls of a function, in two threads), slow (one of
+ * 10,000 calls takes long), jumps (calls that are left by longjmp, and recursion), forks (a
+ * child, and a program that it starts).
+ */
+#include <csetjmp>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile uint64_t sink;
+
+namespace shop {
+struct till {
+	void ring(unsigned n);
+};
+
+__attribute__((noinline)) void till::ring(unsigned n)
+{
+	sink = sink + n;
+}
+}
+
+__attribute__((noinline)) static void work(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		sink = sink * 31 + i;
+}
+
+extern "C" __attribute__((noinline)) void serve(unsigned i)
+{
+	work(i == 7777 ? 100000 : 10);
+}
+
+static void *hits(void *arg)
+{
+	shop::till t;
+
+	for (unsigned i = 0; i < 500; i++) {
+		t.ring(i);
+		work(20);
+	}
+	return arg;
+}
+
+static jmp_buf out;
+
+extern "C" __attribute__((noinline)) void leaves(unsigned n)
+{
+	work(n);
+	longjmp(out, 1);
+}
+
+extern "C" __attribute__((noinline)) unsigned again(unsigned n)
+{
+	unsigned v = n ? again(n - 1) : 0;
+
+	work(1000);
+	return v + 1;
+}
+
+/* Left once; then calls that are fast; then seven in each other, of which each takes longer
+ * than the one inside of it. */
+static void jumps()
+{
+	if (!setjmp(out))
+		leaves(5000);
+	for (unsigned i = 0; i < 10; i++)
+		serve(i);
+	sink = again(6);
+}
+
+static void forks(const char *self)
+{
+	if (!fork()) {
+		serve(1);
+		execl(self, self, "child", (char *)nullptr);
+		_exit(1);
+	}
+	wait(nullptr);
+	serve(2);
+}
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "hits";
+	pthread_t t;
+
+	if (!strcmp(how, "hits") && !pthread_create(&t, nullptr, hits, nullptr)) {
+		hits(nullptr);
+		pthread_join(t, nullptr);
+	}
+	for (unsigned i = 0; !strcmp(how, "slow") && i < 10000; i++)
+		serve(i);
+	if (!strcmp(how, "jumps"))
+		jumps();
+	if (!strcmp(how, "forks"))
+		forks(argv[0]);
+	if (!strcmp(how, "child"))
+		serve(3);
+	return 0;
+}

@@ -1,0 +1,143 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# --when: each moment is there, none else, and says what it is; with -S the trace up to it is
+# in its snapshot; calls are measured whatever way others end.
+. "$(dirname "$0")/lib.sh"
+
+data=$SCRATCH/data truth=$SCRATCH/truth out=$SCRATCH/out err=$SCRATCH/err
+moments=$programs/moments
+
+# refused TEXT PATTERN OPTION...
+refused() {
+	local text=$1 pattern=$2
+	shift 2
+	"$auxcap" "$@" -o "$SCRATCH/none" -- true >"$out" 2>"$err"
+	is $? 2 "$text: status 2"
+	that "$text: what it may be" "$err" grep -q -e "$pattern" "$err"
+}
+soft="-e soft_pt//u"
+# shellcheck disable=SC2086
+{
+	refused "no such signal" 'signal=SEGV, a number, crash or exit' $soft --when signal=NONE
+	refused "no time" 'no time as 200us' $soft --when 'f > 2x'
+	refused "no address" 'no address as 0x401136' $soft --when 0x12z
+	refused "no expression" 'no regular expression' $soft --when '/a(/'
+	refused "nothing" 'wants FUNCTION' $soft --when ' > 5us'
+	refused "--cooldown alone" 'go with --when' $soft --cooldown 1ms
+	refused "--when-delay without -S" 'needs -S' $soft --when main --when-delay 1ms
+	refused "-m without -S" '-S -m ,SIZE' $soft -m ,64K
+	refused "an event of the kernel" 'needs a software source' -e cpu-clock --when main
+	refused "soft_etm" 'soft_etm has it not' -e soft_etm//u --when main
+	refused "emulate" 'needs step or native' -e soft_pt/emulate/u --when main
+	refused "-S by thread" 'without --per-thread' $soft -S --per-thread
+}
+need_soft
+
+# record BACK-END OPTION... -- PROGRAM: into $data
+record() {
+	local back_end=$1
+	shift
+	"$auxcap" -e "soft_pt/$back_end,cyc/u" -o "$data" "$@" >"$out" 2>"$err"
+	ok $? "$back_end: $*" "$err"
+}
+# moments: PID TID TIME TOOK, a line each
+moments() { "$auxdecode" dump "$data" | sed -n 's/.* auxkit-moment \([0-9]*\)\/\([0-9]*\) cpu [0-9]* time \([0-9]*\) took \([0-9]*\) .*/\1 \2 \3 \4/p'; }
+snapshots() { "$auxdecode" info "$data" | sed -n 's/^  \([0-9]*\): at \([0-9.]*\) s when "\(.*\)"$/\1 \2 \3/p'; }
+
+for back_end in native step; do
+	# ---- a function: as often as it ran, and when ----
+	record "$back_end" --when 'shop::till::ring' -- "$moments" hits
+	moments >"$SCRATCH/moments"
+	is "$(wc -l <"$SCRATCH/moments")" 1000 "$back_end: 1,000 calls are 1,000 moments"
+	"$auxdecode" find shop::till::ring -F tid,time "$data" 2>"$err" | grep -v '^#' | sed 's/\.//' | sort >"$SCRATCH/calls"
+	awk '{ print $1 }' "$SCRATCH/calls" | sort | uniq -c >"$SCRATCH/want"
+	is "$(awk '{ print $2 }' "$SCRATCH/moments" | sort | uniq -c)" "$(cat "$SCRATCH/want")" "$back_end: of the threads that made them"
+	awk '{ print $2, $3 }' "$SCRATCH/moments" | sort | paste - "$SCRATCH/calls" |
+		awk '{ d = $2 - $4; if ($1 != $3 || d < -400 || d > 400) bad = 1 } END { exit bad || NR != 1000 }'
+	ok $? "$back_end: when they began" "$SCRATCH/moments"
+	# shellcheck disable=SC2016
+	that "$back_end: each says what it is" "$out" [ "$("$auxdecode" dump "$data" |
+		grep -cE 'auxkit-moment ([0-9]+/[0-9]+) cpu ([0-9]+) time ([0-9]+)([0-9]{9}) took 0 label "shop::till::ring: \1 on cpu \2 at \3\.\4"')" = 1000 ]
+
+	# ---- its names ----
+	[ $back_end = native ] && for name in 'shop::till::ring(unsigned int)' '_ZN4shop4till4ringEj' 'shop::*::ring' '/^shop.*ring$/' \
+		"shop::till::ring @ moments" "0x$(nm "$moments" | awk '/ring/ { print $1 }')"; do
+		"$auxcap" -q -e "soft_pt/$back_end/u" -o "$data" --when "$name" -- "$moments" hits 2>"$err"
+		is "$(moments | wc -l)" 1000 "$back_end: --when '$name'"
+	done
+	"$auxcap" -e "soft_pt/$back_end/u" -o "$data" --when 'ring @ other' --when 'no_such' -- "$moments" hits 2>"$err"
+	that "$back_end: what no file has is said" "$err" grep -q 'taken 0; no file that was mapped has "ring @ other"; no file that was mapped has "no_such"' "$err"
+
+	# ---- calls that take longer: each in the other, with one left by longjmp before ----
+	record "$back_end" --when 'again > 10us' --when 'leaves > 1us' --when 'serve > 100us' -- "$moments" jumps
+	"$auxdecode" find again --longer 10us -F dur "$data" 2>"$err" | grep -v '^#' | sort -n >"$SCRATCH/want"
+	moments | awk '{ print $4 }' | sort -n >"$SCRATCH/got"
+	is "$(wc -l <"$SCRATCH/got")" 6 "$back_end: those that took longer, and none that was left"
+	paste "$SCRATCH/want" "$SCRATCH/got" | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 400 || !$1) bad = 1 } END { exit bad }'
+	ok $? "$back_end: as long as the trace says" "$SCRATCH/want"
+
+	# ---- children, and what they start ----
+	record "$back_end" --when serve --when exit -- "$moments" forks
+	is "$(moments | awk '{ print $1 }' | uniq -c | awk '{ print $1 }' | xargs)" "3 2" "$back_end: a child, the program that it starts, both ends"
+done
+
+# ---- libraries: also one that comes later ----
+record native --when 'strlen*' --when 'dlopen*' -- "$programs/dlopen"
+that "functions of libraries" "$err" test "$(moments | wc -l)" -gt 0
+
+# ---- snapshots ----
+record native -S --when 'serve > 100us' -- "$moments" slow
+is "$(snapshots | wc -l)" 1 "one call of 10,000 is slow: one snapshot"
+"$auxdecode" find serve --longer 100us -F dur,insns "$data" 2>"$err" | grep -v '^#' >"$out"
+is "$(wc -l <"$out")" 1 "the slow call is in it, whole"
+that "the slow call is in it, whole: its instructions" "$out" awk '{ exit !($2 > 900000) }' "$out"
+is "$("$auxdecode" calls "$data" 2>&1 | grep -c 'still running at the end.*serve\|serve.*still running')" 0 "and it has returned"
+that "the ledger balances" "$err" [ "$("$auxdecode" info "$data" | grep -c 'verdict: no loss')" = 1 ]
+if have perf; then
+	perf script -i "$data" --itrace=b >"$out" 2>"$err"
+	that "perf finds branches in a snapshot" "$err" test "$(wc -l <"$out")" -gt 1000
+fi
+[ -n "$(no_libipt)" ] || that "both decoders agree on a snapshot" "$err" eval '"$auxdecode" verify "$data" >"$out" 2>"$err"'
+
+# a small ring: the newest alone, and what each snapshot adds can be decoded by itself
+record native -S -m ,64K --when 'shop::till::ring' --cooldown 10us --when-count 9 -- "$moments" hits
+is "$(snapshots | wc -l)" 9 "--when-count"
+snapshots | awk '{ if (last && $2 - last < 0.00001) bad = 1; last = $2 } END { exit bad }'
+ok $? "--cooldown: none came sooner" "$out"
+that "those that were passed over are counted" "$err" grep -q -- '--when: 1000 times, taken 9, [0-9]* within --cooldown' "$err"
+for n in 2 9; do
+	"$auxdecode" count --snapshot $n "$data" >"$out" 2>"$err"
+	that "snapshot $n alone" "$out" grep -qE 'total insns [1-9]' "$out"
+done
+record native -S -m ,64K --when 'serve > 100us' --when exit -- "$moments" slow
+that "what was overwritten is counted, and no loss" "$out" eval '"$auxdecode" info "$data" >"$out"; grep -q overwritten "$out" && grep -q "verdict: no loss" "$out"'
+record native -S --when 'serve > 100us' --when-delay 1ms -- "$moments" slow
+"$auxdecode" find serve "$data" 2>"$err" | grep -v '^#' | awk '$0 ~ /900/ { found = 1; next } found { n++ } END { exit !n }'
+ok $? "--when-delay: what came after is in it, too" "$err"
+"$auxcap" -e soft_pt//u -S -o "$data" --when no_such -- "$moments" slow >"$out" 2>"$err"
+that "what did not come is said" "$err" grep -q 'what --when waits for did not come' "$err"
+record native -Se -- "$moments" slow
+is "$("$auxdecode" info "$data" | grep -c ' s at the end$')" 1 "-Se: one at the end"
+
+# ---- signals ----
+for when in signal=SEGV crash; do
+	record native -S --when $when -- "$programs/crashes" call
+	is "$(snapshots | wc -l)" 1 "$when: one snapshot"
+	"$auxdecode" crash "$data" >"$out" 2>"$err"
+	that "$when: how it came to its end is in it" "$out" grep -q '^  #1 .* by_call+0x' "$out"
+done
+record native --when crash --when signal=SEGV -- "$programs/crashes" handled
+is "$("$auxdecode" info "$data" | sed -n 's/^  [12]: "\([^:]*\):.*/\1/p' | xargs)" "signal=SEGV crash" "a signal that is caught is no crash; info lists moments"
+(
+	"$auxcap" -q -e soft_pt//u -S -o "$data" -- "$programs/crash" loop 2>"$err" &
+	rec=$!
+	waits grep -q . "$data" 2>/dev/null
+	sleep 1
+	kill -USR2 $rec
+	sleep 1
+	kill $rec
+	wait $rec
+)
+is "$("$auxdecode" info "$data" | grep -c ' s on a signal$')" 1 "SIGUSR2: one when it was asked for"
+finish
