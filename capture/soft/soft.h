@@ -70,7 +70,7 @@ struct soft_config {
 	uint32_t pmu_type;	/* attr.type of the PT attr */
 	uint64_t start_ns;	/* the clock's first value */
 	/* Only the newest so many bytes of each CPU's trace are kept, and written by
-	 * soft_snapshot(); 0: all of it is written. Intel PT, a stream for each CPU. */
+	 * snapshots; 0: all of it is written. Intel PT, a stream for each CPU. */
 	size_t ring_bytes;
 	/* How often the user asked for a snapshot; NULL: never. */
 	const volatile sig_atomic_t *asked;
@@ -201,13 +201,8 @@ int soft_ended(struct soft *s, uint32_t pid, uint32_t tid, int status);
 void soft_killed(struct soft *s);
 /* The thread's time, and the CPU that it is on. */
 void soft_when(const struct soft_thread *t, uint64_t *time_ns, uint32_t *cpu);
-/*
- * What the newest trace is of goes to the file: of each CPU what no snapshot has yet. All
- * that is to be in it has been reported. label may be NULL.
- */
-int soft_snapshot(struct soft *s, enum aux_snapshot_reason reason, const char *label,
-		  uint64_t time_ns);
-/* A moment that was waited for: a record, and a snapshot if only the newest is kept. */
+/* A moment that was waited for: a record, and a snapshot if only the newest is kept. All
+ * that is to be in it has been reported. */
 struct soft_moment {
 	uint64_t time_ns, took_ns;
 	uint32_t pid, tid, cpu;

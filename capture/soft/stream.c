@@ -268,8 +268,9 @@ static void save_newest(struct soft_stream *st)
 	st->e.next_psb = 0;	/* what comes next can be decoded alone */
 }
 
-int soft_snapshot(struct soft *s, enum aux_snapshot_reason reason, const char *label,
-		  uint64_t time_ns)
+/* What is kept goes to the file: of each CPU what no snapshot has yet. label may be NULL. */
+static int take_snapshot(struct soft *s, enum aux_snapshot_reason reason,
+			 const char *label, uint64_t time_ns)
 {
 	struct aux_own_snapshot r = {
 		.number = ++s->stats.n_snapshots,
@@ -309,7 +310,7 @@ int soft_moment(struct soft *s, const struct soft_moment *m)
 	keep_error(s, writer_own(s->w, AUX_OWN_MOMENT, &r, sizeof(r), m->text,
 				 r.label_len));
 	if (s->config.ring_bytes)
-		soft_snapshot(s, AUX_SNAPSHOT_TRIGGER, m->text, m->time_ns);
+		take_snapshot(s, AUX_SNAPSHOT_TRIGGER, m->text, m->time_ns);
 	return s->error;
 }
 
@@ -321,7 +322,7 @@ static void snapshot_as_asked(struct soft *s)
 	if (!s->config.ring_bytes || asked == s->n_asked)
 		return;
 	s->n_asked = asked;
-	soft_snapshot(s, AUX_SNAPSHOT_SIGNAL, NULL, s->max_time);
+	take_snapshot(s, AUX_SNAPSHOT_SIGNAL, NULL, s->max_time);
 }
 
 /* The truth first: if auxcap is killed, it covers what the file shows. */
@@ -1354,7 +1355,7 @@ int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag)
 	if (s->ops->flush_shared)
 		soft_flush_streams(s);
 	if (s->config.ring_bytes && s->config.snapshot_at_exit && s->streams)
-		soft_snapshot(s, AUX_SNAPSHOT_EXIT, NULL, s->max_time);
+		take_snapshot(s, AUX_SNAPSHOT_EXIT, NULL, s->max_time);
 	free_streams(s);
 	free_etm_out(&s->out);
 	while ((proc = s->procs)) {
