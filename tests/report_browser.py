@@ -288,6 +288,78 @@ NAMELESS = """[...document.querySelectorAll("button, input, select, canvas, [rol
 	  e.getAttribute("aria-labelledby") || e.getAttribute("aria-hidden") === "true" ||
 	  e.closest("[role=application]"))).map((e) => e.outerHTML.slice(0, 80))"""
 
+# WCAG 2.1, 1.4.3 and 1.4.11: contrast of text, 4.5 to 1 (3 to 1 where it is large), and of
+# what says where a control is, 3 to 1. Of all text that is to be seen, of the page's own
+# variables, and of what is drawn. [what, ratio] of each that has less.
+CONTRAST = r"""(() => {
+	const pen = Object.assign(document.createElement("canvas"), { width: 1, height: 1 })
+		.getContext("2d", { willReadFrequently: true });
+	const seen = new Map();
+	const rgba = (c) => {
+		if (!seen.has(c)) {
+			pen.clearRect(0, 0, 1, 1);
+			pen.fillStyle = c;
+			pen.fillRect(0, 0, 1, 1);
+			seen.set(c, [...pen.getImageData(0, 0, 1, 1).data]);
+		}
+		return seen.get(c);
+	};
+	const light = (c) => {
+		const [r, g, b] = rgba(c).map((v) => v / 255)
+			.map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+
+		return .2126 * r + .7152 * g + .0722 * b;
+	};
+	const ratio = (a, b) => {
+		const [x, y] = [light(a), light(b)];
+
+		return (Math.max(x, y) + .05) / (Math.min(x, y) + .05);
+	};
+	const bad = [], wants = (what, a, b, least) => {
+		if (!(ratio(a, b) >= least))
+			bad.push([what, +ratio(a, b).toFixed(2)]);
+	};
+	let n = 0;
+
+	for (const on of ["--bg", "--panel", "--lane", "--hover"]) {
+		for (const text of ["--ink", "--soft", "--accent", "--good", "--bad"])
+			wants(`${text} on ${on}`, css(text), css(on), 4.5);
+		wants(`--edge on ${on}`, css("--edge"), css(on), 3);
+	}
+	wants("--on-accent on --accent", css("--on-accent"), css("--accent"), 4.5);
+	const hues = theme.hue;
+
+	/* as if all functions were in the first file, in the second, ... */
+	for (const hue of [...HUES, [210, 6]]) {
+		theme.hue = new Map([...new Set(M.dso)].map((d) => [d, hue]));
+		theme.colours = [];
+		for (let f = 0; f < Math.min(M.name.length, 500); f++)
+			wants(`a frame of hue ${hue}`, ink.label, colourOf(f), 4.5);
+	}
+	theme.hue = hues;
+	theme.colours = [];
+	wants("a frame that was found", "#1a1d21", ink.found, 4.5);
+	wants("a frame that was not", ink.soft, ink.dim, 4.5);
+	for (const e of document.querySelectorAll("body *")) {
+		const style = getComputedStyle(e);
+		let on = e;
+
+		if (![...e.childNodes].some((t) => t.nodeType === 3 && t.data.trim()) ||
+		    !e.checkVisibility({ visibilityProperty: true }) || e.disabled ||
+		    e.closest("canvas, script, style, option"))
+			continue;
+		while (on && rgba(getComputedStyle(on).backgroundColor)[3] < 255)
+			on = on.parentElement;
+		const size = parseFloat(style.fontSize), large = size >= 24 ||
+			(size >= 18.66 && style.fontWeight >= 700);
+
+		n++;
+		wants(`"${e.textContent.trim().slice(0, 30)}" in ${e.tagName}`, style.color,
+		      on ? getComputedStyle(on).backgroundColor : css("--bg"), large ? 3 : 4.5);
+	}
+	return n > 10 ? bad : [["texts that were looked at", n]];
+})()"""
+
 OLD_BROWSER = """(async () => {
 	const stream = window.DecompressionStream;
 	delete window.DecompressionStream;
@@ -505,14 +577,26 @@ class Checks:
                     "a gap's link leads to it")
         self.ok("Losses at capture" in p.js('$("gaps").textContent'), "losses are listed")
 
+    def contrast(self, p, theme):
+        """On each page, for text comes and goes with it."""
+        bad = {}
+        for key in "12345":
+            p.key(key)
+            p.settle()
+            bad.update({what: ratio for what, ratio in p.js(CONTRAST)})
+        p.key("1")
+        self.ok(not bad, f"{theme}: contrast is that of WCAG 2.1, level AA", list(bad.items())[:20])
+
     def looks(self, p):
         light = p.js("getComputedStyle(document.body).backgroundColor")
         p.dark(True)
         p.settle()
         dark = p.js("getComputedStyle(document.body).backgroundColor")
         self.ok(light != dark, "dark mode follows the system")
+        self.contrast(p, "dark")
         p.key("t")
         self.ok(p.js("getComputedStyle(document.body).backgroundColor") == light, "t switches it")
+        self.contrast(p, "light")
         p.key("?", "?")
         self.ok(p.js('$("help").open'), "? lists the keys")
         p.js('$("help").close()')

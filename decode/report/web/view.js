@@ -172,7 +172,7 @@ function colourOf(func) {
 	const v = hash(nameOf(func)), w = hash(`${nameOf(func)}.`);
 
 	c = theme.dark ?
-		`hsl(${h + 28 * v - 14} ${s * 0.72}% ${27 + 14 * w}%)` :
+		`hsl(${h + 28 * v - 14} ${s * 0.72}% ${21 + 9 * w}%)` :
 		`hsl(${h + 28 * v - 14} ${s}% ${69 + 15 * w}%)`;
 	theme.colours[func] = c;
 	return c;
