@@ -348,6 +348,10 @@ END
 	that "a snapshot with a dump runs code" "$SCRATCH/want" grep -q 'insns [1-9]' "$SCRATCH/want"
 	run 1 "a snapshot without its dump" count "$bare"
 	says "it says what to give" '--elf FILE\[@ADDR\]'
+	"$auxdecode" summary "$corpus" >"$SCRATCH/out" 2>&1
+	that "summary: a trace without times has none" "$SCRATCH/out" grep -q '^time *not in the trace$' "$SCRATCH/out"
+	that "and no command by time to go on with" "$SCRATCH/out" not grep -q -e '--last' "$SCRATCH/out"
+	that "summary: gaps name --elf" "$SCRATCH/out" not grep -q -e '--symfs' "$SCRATCH/out"
 	total --elf "$SCRATCH/kernel.elf" "$bare" >"$SCRATCH/got"
 	that "--elf: the same flow as with the dump" "$SCRATCH/got" cmp -s "$SCRATCH/want" "$SCRATCH/got"
 	total --elf "$SCRATCH/kernel.elf@0xc0008000" "$bare" >"$SCRATCH/got"

@@ -162,4 +162,8 @@ that "no option is blamed that was not typed" "$here/err" not grep -q -- --symbo
 is $? 2 "no regular expression: wrong usage"
 "$auxdecode" insn --symbol '' "$data" >/dev/null 2>"$here/err"
 is $? 2 "an empty name: wrong usage"
+# ---- what was perhaps meant, as it can be typed ----
+"$auxdecode" latency pay "$data" >"$here/out" 2>"$here/err"
+that "near names without arguments" "$here/err" grep -qE 'near to it: .*shop::till::pay(,|$)' "$here/err"
+
 finish

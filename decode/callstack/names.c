@@ -511,6 +511,19 @@ static void append(char *hint, size_t len, const char *text)
 	hint[at] = 0;
 }
 
+/* As it may be typed, which need not be all of it. */
+static void append_bare(const struct names *n, const char *shown, char *hint,
+			size_t len)
+{
+	char *bare = NULL;
+
+	for (size_t i = 0; i < n->n && !bare && !n->mangled; i++)
+		if (n->all[i].shown == shown)
+			bare = names_demangle_bare(n->all[i].raw);
+	append(hint, len, bare ? bare : shown);
+	free(bare);
+}
+
 /* The nearest by name as shown, or else as the file has it. */
 static void append_near(const struct names *n, const char *text, char *hint,
 			size_t len)
@@ -535,7 +548,7 @@ static void append_near(const struct names *n, const char *text, char *hint,
 	}
 	for (unsigned i = 0; i < N_NEAR && near[i].name; i++) {
 		append(hint, len, i ? ", " : "; near to it: ");
-		append(hint, len, near[i].name);
+		append_bare(n, near[i].name, hint, len);
 	}
 }
 

@@ -52,8 +52,9 @@ const struct habit cmd_habits[] = {
 			      "function, `auxdecode calls --symbol NAME FILE` shows "
 			      "them as a tree" },
 	{ "--xed", "`auxdecode insn FILE` disassembles by itself" },
-	{ "--stdio", "`auxdecode hot FILE` ranks functions as text; report is a "
-		     "page for a browser" },
+	{ "--stdio", "`auxdecode hot FILE` ranks functions as text, `auxdecode "
+		     "annotate FUNCTION FILE` prints text as it is; report is a page "
+		     "for a browser" },
 	{ "--sort -s", "`auxdecode hot --by time FILE` orders functions by time, "
 		       "cycles, branches or insns" },
 	{ "--no-children --children -g --call-graph",

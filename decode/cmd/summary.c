@@ -148,6 +148,10 @@ static void put_file(struct start *s)
 		outbuf_str(s->out, "\n");
 	}
 	put_label(s, "time");
+	if (!s->last_ns) {
+		outbuf_str(s->out, "not in the trace\n");
+		return;
+	}
 	outbuf_printf(s->out, "%.6f s, from %.9f to %.9f%s\n",
 		      (double)(s->last_ns - s->first_ns) / 1e9,
 		      (double)s->first_ns / 1e9, (double)s->last_ns / 1e9,
@@ -279,10 +283,15 @@ static void put_threads(struct start *s)
 	outbuf_printf(s->out, "\n%s%13s %6s %11s  threads%s\n", s->colour->head,
 		      "instructions", "%", "tid", s->colour->end);
 	for (size_t i = 0; i < n && i < N_THREADS; i++) {
-		outbuf_printf(s->out, "%s%13" PRIu64 "%s %6.2f %11" PRId32 "  ",
+		outbuf_printf(s->out, "%s%13" PRIu64 "%s %6.2f ",
 			      s->colour->number, v[i]->hash.n, s->colour->end,
-			      percent(s, v[i]->hash.n), (int32_t)v[i]->tid);
-		outbuf_clean(s->out, v[i]->comm);
+			      percent(s, v[i]->hash.n));
+		if (v[i]->tid == UINT32_MAX)
+			outbuf_printf(s->out, "%11s  ", "-");
+		else
+			outbuf_printf(s->out, "%11" PRIu32 "  ", v[i]->tid);
+		outbuf_clean(s->out, v[i]->tid == UINT32_MAX ? "(not known)" :
+				     v[i]->comm);
 		outbuf_str(s->out, "\n");
 	}
 	if (n > N_THREADS)
@@ -310,6 +319,17 @@ static size_t put_command(struct outbuf *out, const char *words)
 	return len;
 }
 
+/* What shows the flow by time is of no use where there is none. */
+static const struct advice_next *next_of(const struct start *s, size_t *i)
+{
+	const struct advice_next *next;
+
+	while ((next = advice_next("summary", (*i)++)))
+		if (s->last_ns || !strstr(next->words, "--last"))
+			return next;
+	return NULL;
+}
+
 /* Comments stand below each other. */
 static void put_next(struct start *s)
 {
@@ -317,7 +337,7 @@ static void put_next(struct start *s)
 	size_t width = 0, len;
 	struct outbuf *none = outbuf_new(-1);
 
-	for (size_t i = 0; none && (next = advice_next("summary", i)); i++) {
+	for (size_t i = 0; none && (next = next_of(s, &i));) {
 		len = put_command(none, next->words);
 		width = len > width && len <= NEXT_WIDTH ? len : width;
 	}
@@ -326,7 +346,7 @@ static void put_next(struct start *s)
 	outbuf_free(none);
 	outbuf_printf(s->out, "\n%sto go on%s\n", s->colour->head,
 		      s->colour->end);
-	for (size_t i = 0; (next = advice_next("summary", i)); i++) {
+	for (size_t i = 0; (next = next_of(s, &i));) {
 		outbuf_str(s->out, "  ");
 		len = put_command(s->out, next->words);
 		outbuf_printf(s->out, "%*s  %s# %s%s\n",
@@ -453,6 +473,7 @@ static int read_flow(struct start *s, struct aux_diag *diag)
 		rc = diff_code_init(&s->code, s->d, &s->funcs);
 	if (rc < 0)
 		return rc;
+	advice_of(aux_decode_reader(s->d));
 	find_times(s);
 	s->sum = (struct diff_sum){ .code = &s->code, .tick = tick,
 				    .tick_priv = s };
