@@ -14,6 +14,7 @@
  *
  * Format: https://www.sqlite.org/fileformat2.html
  */
+#include <endian.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,19 +103,20 @@ void pages_null(struct pages_record *r)
 
 void pages_int(struct pages_record *r, uint64_t v)
 {
+	static const uint8_t types[] = { 0, 1, 2, 3, 4, 5, 5, 6, 6 };	/* by bytes */
 	static const uint8_t sizes[] = { 0, 1, 2, 3, 4, 6, 8 };
-	int64_t s = (int64_t)v;
-	unsigned type = 1;
+	uint64_t magnitude = v ^ (uint64_t)((int64_t)v >> 63), be;
+	unsigned type;
 
 	if (v < 2) {	/* types that need no byte */
 		r->types[r->n_types++] = (uint8_t)(8 + v);
 		return;
 	}
-	while (type < 6 && (s >> (8 * sizes[type] - 1) != 0) &&
-	       (s >> (8 * sizes[type] - 1) != -1))
-		type++;
+	type = types[(72 - (unsigned)__builtin_clzll(magnitude | 1)) / 8];
 	r->types[r->n_types++] = (uint8_t)type;
-	store_be(r->data + r->n_data, v, sizes[type]);
+	/* all eight bytes are written: there is room for them behind each number */
+	be = htobe64(v << (64 - 8 * sizes[type]));
+	memcpy(r->data + r->n_data, &be, sizeof(be));
 	r->n_data += sizes[type];
 }
 

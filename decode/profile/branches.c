@@ -16,10 +16,12 @@ struct profile_branches *profile_branches_new(const struct sink_host *host)
 	if (!p)
 		return NULL;
 	branchlist_init(&p->list);
-	if (!profile_collect_init(&p->collect, &p->list, host))
-		return p;
-	profile_branches_free(p);
-	return NULL;
+	if (profile_collect_init(&p->collect, &p->list, host)) {
+		profile_branches_free(p);
+		return NULL;
+	}
+	p->collect.no_ranges = true;
+	return p;
 }
 
 void profile_branches_free(struct profile_branches *p)

@@ -174,7 +174,7 @@ static void close_run(struct profile_collect *c, struct profile_open *o,
 		t->head = false;
 	} else if (o->headed) {
 		keep_piece(c, stream_of(o), BRANCHLIST_NO_CUT);
-	} else if (o->n) {
+	} else if (o->n && !c->no_ranges) {
 		add_range_entry(c, t, profile_range_entry(c, o));
 	}
 	o->n = 0;
@@ -360,7 +360,7 @@ static bool learn_seam(struct profile_collect *c, const struct flow_ctx *ctx,
 	s->outside = o->outside;
 	o->first = u->first;
 	o->space = ctx->space;
-	if (u->head_n && s->branch >= 0) {
+	if (u->head_n && s->branch >= 0 && !c->no_ranges) {
 		o->last = u->head_last;
 		o->n = u->head_n;
 		s->range = profile_range_entry(c, o);
@@ -549,7 +549,8 @@ int profile_collect_flow(struct profile_collect *c, const struct flow_ctx *ctx,
 		return -AUX_E_NOMEM;
 	s->space = ctx->space;
 	for (size_t i = 0; i < n && !c->error; i++)
-		on_event(c, ctx, &s->open, &ev[i]);
+		if (ev[i].kind != AUX_FLOW_TIME)	/* most of all, with cycles */
+			on_event(c, ctx, &s->open, &ev[i]);
 	return c->error;
 }
 

@@ -62,6 +62,7 @@ struct profile_collect {
 	struct profile_page *pages;	/* cache: modules by address */
 	struct profile_seam *seams;	/* cache: from unit to unit */
 	uint64_t n_insns;
+	bool no_ranges;			/* the list gets branches alone */
 	int error;			/* sticky: -AUX_E_* */
 };
 

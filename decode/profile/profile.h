@@ -34,8 +34,8 @@ int profile_convert(const struct sink_env *env, const struct profile_config *c,
 extern const struct sink_ops sink_profile;
 
 /*
- * branches.c: what a flow adds to a list, beside what another sink makes of it, which may
- * have calls of the same flow.
+ * branches.c: the branches that a flow adds to a list, and no ranges, beside what another
+ * sink makes of it, which may have calls of the same flow.
  */
 struct profile_branches;
 
