@@ -512,6 +512,10 @@ data=$here/torn
 "$auxcap" -q -e soft_pt/psb_period=0,tsc,mtc,cyc/u --inject-overflow 4 -o "$data" -- /bin/ls / >/dev/null 2>&1
 agree "a program with gaps"
 that "time in gaps is lost, and nobody's" "$here/out" grep -Eq '^self [1-9].* lost [1-9]' "$here/out"
+# While it is not clear which setjmp a longjmp led to, hot's cycles must not look at the stack.
+data=$here/jumps
+"$auxcap" -q -e soft_pt/tsc,mtc,cyc/u -o "$data" -- "$programs/stack_jump_any" >/dev/null 2>"$here/err"
+agree "a program whose jumps are understood later"
 data=$here/dynamic
 "$auxcap" -q -e soft_pt/tsc,mtc,cyc/u -o "$data" -- /bin/ls / >/dev/null 2>"$here/err"
 agree "a program with a PLT"

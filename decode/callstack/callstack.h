@@ -174,8 +174,9 @@ struct calls_ops {
 	 * ... */
 	int (*event)(void *priv, struct call_thread *t,
 		     const struct aux_flow *ev);
-	/* A TIME brings cycles, which are added after this. Nothing may be done with
-	 * the stack; what it returns ends the flow at the end of the batch. */
+	/* A TIME brings cycles, which are added after this; not while it waits to be seen
+	 * in which stack or frame the thread is. What it returns ends the flow at the end of
+	 * the batch. */
 	int (*tick)(void *priv, struct call_thread *t);
 	/* Instructions that ran in frames[depth - 1], one after the other; with
 	 * CALLS_NEEDS_RUNS alone. Of a PATH each RANGE comes on its own. */

@@ -600,7 +600,8 @@ static void pass_time(struct calls *c, struct thread *t, uint64_t ns, bool away)
 static inline void advance_time(struct calls *c, struct thread *t,
 				const struct aux_flow *ev)
 {
-	if (ev->n && c->ops->tick && !c->failed)
+	/* what waits is told of later, with the counts of its own moment */
+	if (ev->n && c->ops->tick && !t->wait && !c->failed)
 		c->failed = c->ops->tick(c->priv, &t->pub);
 	t->pub.now.cycles += ev->n;
 	if (ev->time.ns <= t->ctx.time_ns)
