@@ -17,7 +17,7 @@
 #define SUB	 (1u << SUB_BITS)
 
 /* Values below 2 * SUB are their own bucket. */
-static uint32_t bucket_of(uint64_t v)
+uint32_t calltimes_bucket(uint64_t v)
 {
 	unsigned high;
 
@@ -69,7 +69,7 @@ static int widen(struct calltimes *t, uint32_t lo, uint32_t hi)
 
 int calltimes_add(struct calltimes *t, uint64_t v)
 {
-	uint32_t b = bucket_of(v);
+	uint32_t b = calltimes_bucket(v);
 	int err = widen(t, b, b);
 
 	if (err)
@@ -81,6 +81,22 @@ int calltimes_add(struct calltimes *t, uint64_t v)
 		t->max = v;
 	t->n++;
 	if (__builtin_add_overflow(t->sum, v, &t->sum))
+		t->sum = UINT64_MAX;
+	return 0;
+}
+
+int calltimes_add_bucket(struct calltimes *t, uint32_t bucket, uint64_t n, uint64_t sum,
+			 uint64_t min, uint64_t max)
+{
+	int err = n ? widen(t, bucket, bucket) : 0;
+
+	if (err || !n)
+		return err;
+	t->count[bucket - t->first] += n;
+	t->min = !t->n || min < t->min ? min : t->min;
+	t->max = max > t->max ? max : t->max;
+	t->n += n;
+	if (__builtin_add_overflow(t->sum, sum, &t->sum))
 		t->sum = UINT64_MAX;
 	return 0;
 }

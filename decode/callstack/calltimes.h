@@ -23,8 +23,16 @@ struct calltimes {
 	uint32_t first, n_buckets;
 };
 
+/* The bucket of a value. */
+uint32_t calltimes_bucket(uint64_t v);
+#define CALLTIMES_BUCKETS (59 * 64)
+
 /* 0 or -AUX_E_NOMEM; then nothing was added. */
 int calltimes_add(struct calltimes *t, uint64_t v);
+/* The same of n values that are in one bucket, of which sum, smallest and largest are
+ * known. */
+int calltimes_add_bucket(struct calltimes *t, uint32_t bucket, uint64_t n, uint64_t sum,
+			 uint64_t min, uint64_t max);
 /*
  * The nearest-rank percentile: the smallest value that at least q of all (0 to
  * 1, 0.99 for p99) do not exceed; as the highest value of its bucket, so at

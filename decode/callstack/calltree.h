@@ -193,6 +193,11 @@ const char *calltree_other(uint32_t func);
 const char *calltree_name(const struct calltree *t, const struct calls *c,
 			  uint32_t node, char buf[CALLTREE_NAME]);
 
+/* folded.c: the same without what separates frames and numbers in folded stacks. */
+struct outbuf;
+void calltree_put_folded(struct outbuf *out, const struct calltree *t,
+			 const struct calls *c, uint32_t node);
+
 static inline uint64_t calltree_get(const struct call_count *c,
 				    enum calltree_by by)
 {

@@ -195,12 +195,16 @@ int cmd_crash(const struct cmd_options *o);
 int cmd_gdb(const struct cmd_options *o);
 int cmd_dap(const struct cmd_options *o);
 int cmd_gdbserver(const struct cmd_options *o);
+int cmd_plan(const struct cmd_options *o);
+int cmd_map(const struct cmd_options *o);
+int cmd_reduce(const struct cmd_options *o);
+int cmd_fleet(const struct cmd_options *o);
 
 /* Options that one command without a sink has alone, for the table: each stands
  * in the command's file, with the struct that its values are parsed into. */
-extern const struct cmd_own cmd_crash_own, cmd_diff_own, cmd_dump_own, cmd_gdb_own,
-	cmd_gdbserver_own, cmd_merge_own, cmd_raw_own, cmd_repair_own, cmd_summary_own,
-	cmd_verify_own;
+extern const struct cmd_own cmd_crash_own, cmd_diff_own, cmd_dump_own, cmd_fleet_own,
+	cmd_gdb_own, cmd_gdbserver_own, cmd_map_own, cmd_merge_own, cmd_plan_own,
+	cmd_raw_own, cmd_reduce_own, cmd_repair_own, cmd_summary_own, cmd_verify_own;
 
 /* help.c: NULL: of all commands. Prints, returns CMD_OK. */
 int cmd_help(const struct command *c);

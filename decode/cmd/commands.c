@@ -69,6 +69,14 @@ static const struct cmd_group *const flow_groups[] = {
 	&cmd_group_input, &cmd_group_output, NULL,
 }, *const merge_groups[] = {
 	&cmd_group_memory, &cmd_group_progress, &cmd_group_input, &cmd_group_output, NULL,
+}, *const plan_groups[] = {
+	&cmd_group_import, &cmd_group_json, &cmd_group_memory, &cmd_group_input,
+	&cmd_group_output, NULL,
+}, *const map_groups[] = {
+	&cmd_group_names, &cmd_group_code, &cmd_group_jobs, &cmd_group_memory,
+	&cmd_group_progress, &cmd_group_input, &cmd_group_output, NULL,
+}, *const reduce_groups[] = {
+	&cmd_group_input, &cmd_group_output, NULL,
 }, *const repair_groups[] = {
 	&cmd_group_input, &cmd_group_output, NULL,
 }, *const verify_groups[] = {
@@ -234,6 +242,26 @@ static const struct command commands[] = {
 	  .run = cmd_merge,
 	  .examples = { { "merge -o all.data first.data second.data",
 			  "two as one" } } },
+	{ .name = "plan", .help = "units of work of many recordings, or of a large one",
+	  .own = &cmd_plan_own, .groups = plan_groups, .many = true, .operands = "FILE...",
+	  .run = cmd_plan,
+	  .examples = { { "plan --do count recordings/", "a line for each unit" } } },
+	{ .name = "map", .help = "a part of a result: of one unit, or of recordings",
+	  .own = &cmd_map_own, .groups = map_groups, .many = true, .operands = "FILE...",
+	  .run = cmd_map,
+	  .examples = { { "map --do flame -o a.part a.data", "what reduce joins" } } },
+	{ .name = "reduce", .help = "parts as one result, in any order",
+	  .own = &cmd_reduce_own, .groups = reduce_groups, .many = true,
+	  .operands = "FILE...", .run = cmd_reduce,
+	  .examples = { { "reduce -o all.folded a.part b.part",
+			  "as if one process had decoded all" } } },
+	{ .name = "fleet", .help = "plan, map and reduce: here, by make, by Slurm",
+	  .own = &cmd_fleet_own, .groups = map_groups, .many = true,
+	  .operands = "run|status FILE...", .run = cmd_fleet,
+	  .examples = { { "fleet run --do hot -o result/ recordings/",
+			  "on all CPUs of this machine" },
+			{ "fleet run --on slurm --do flame -o result/ recordings/",
+			  "an array of jobs, and one that joins them" } } },
 	{ .name = "repair", .help = "completes a file whose writer was killed",
 	  .own = &cmd_repair_own,
 	  .groups = repair_groups, .edits = true, .run = cmd_repair,

@@ -97,6 +97,20 @@ int cmd_failed(const char *path, int err, struct aux_diag *diag);
 void cmd_say(const char *path, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* ---- files.c: names of files where there may be many ---- */
+
+struct cmd_files {
+	char **v;
+	size_t n, cap;
+};
+
+/* Adds words, and for a word @LIST the lines of LIST. CMD_OK, or a status after a
+ * message. */
+int cmd_files_take(struct cmd_files *files, const char *const *words, size_t n);
+/* 0, or -AUX_E_NOMEM. */
+int cmd_files_add(struct cmd_files *files, const char *name);
+void cmd_files_fini(struct cmd_files *files);
+
 /* ---- raw.c ---- */
 
 struct packets;

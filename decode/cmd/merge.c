@@ -2,16 +2,12 @@
 /*
  * cmd_merge: several recordings as one; or results of several recordings added
  * up: branch lists, coverage, pprof profiles, folded stacks. The first file
- * says which of these it is; the others must be of the same kind. @LIST stands for
- * the files that LIST names, one a line: a command line has no room for so many.
+ * says which of these it is; the others must be of the same kind.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/array.h"
 #include "common/diag.h"
 #include "decode/profile/branchlist.h"
 #include "decode/cmd/impl.h"
@@ -197,74 +193,16 @@ static int merge_files(const struct cmd_options *o)
 	return status;
 }
 
-/* ---- @LIST ---- */
-
-struct names {
-	char **v;
-	size_t n, cap;
-};
-
-static int add_name(struct names *names, const char *name)
-{
-	char *copy = strdup(name);
-
-	if (!copy || array_grow(&names->v, names->n, &names->cap, sizeof(*names->v))) {
-		free(copy);
-		return -AUX_E_NOMEM;
-	}
-	names->v[names->n++] = copy;
-	return 0;
-}
-
-/* The names in a file; "-" is standard input. A line is a name, whatever it has. */
-static int read_names(struct names *names, const char *path, struct aux_diag *diag)
-{
-	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
-	char line[PATH_MAX + 1];
-	uint64_t n = 0;
-	int rc = 0;
-
-	if (!f)
-		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET, "%s", strerror(errno));
-	while (!rc && fgets(line, sizeof(line), f)) {
-		size_t len = strlen(line);
-
-		n++;
-		if (len && line[len - 1] == '\n')
-			line[--len] = '\0';
-		else if (!feof(f))	/* too long, or a zero is in it */
-			rc = diag_set(diag, AUX_E_FORMAT, AUX_NO_OFFSET,
-				      "line %" PRIu64 " is no name of a file", n);
-		if (!rc && len)
-			rc = add_name(names, line);
-	}
-	if (!rc && ferror(f))
-		rc = diag_set(diag, AUX_E_IO, AUX_NO_OFFSET, "%s", strerror(errno));
-	if (f != stdin)
-		fclose(f);
-	return rc;
-}
-
 int cmd_merge(const struct cmd_options *o)
 {
-	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct cmd_options all = *o;
-	struct names names = { 0 };
-	int rc = 0, status = CMD_OK;
+	struct cmd_files files = { 0 };
+	int status = cmd_files_take(&files, o->paths, o->n_paths);
 
-	for (size_t i = 0; i < o->n_paths && !rc; i++) {
-		rc = o->paths[i][0] == '@' ?
-			     read_names(&names, o->paths[i] + 1, &diag) :
-			     add_name(&names, o->paths[i]);
-		if (rc < 0)
-			status = cmd_failed(o->paths[i], rc, &diag);
-	}
-	all.paths = (const char *const *)names.v;
-	all.n_paths = names.n;
-	if (!rc)
+	all.paths = (const char *const *)files.v;
+	all.n_paths = files.n;
+	if (!status)
 		status = merge_files(&all);
-	while (names.n)
-		free(names.v[--names.n]);
-	free(names.v);
+	cmd_files_fini(&files);
 	return status;
 }

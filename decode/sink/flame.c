@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clean.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "decode/sink/impl.h"
@@ -125,41 +124,11 @@ static int flow_flame(void *sink, const struct flow_ctx *ctx,
 
 /* ---- folded stacks ---- */
 
-/* Characters at the begin of s that are shown as they are: nearly all of a name. */
-static size_t count_plain(const char *s)
-{
-	size_t n = 0;
-
-	while (s[n] > ' ' && s[n] < 0x7f && s[n] != ';')
-		n++;
-	return n;
-}
-
-/* What separates frames and numbers is not part of a name. */
 static void put_name(struct flame *f, uint32_t node)
 {
-	const struct calltree *t = &f->tree.tree;
-	char buf[CALLTREE_NAME];
-	const char *s = calltree_name(t, f->tree.calls, node, buf);
-
 	if (f->stack->p != f->stack->buf)
 		outbuf_put(f->stack, ";", 1);
-	while (*s) {
-		size_t size = count_plain(s), n;
-
-		outbuf_put(f->stack, s, size);
-		s += size;
-		if (!*s)
-			break;
-		n = clean_char(s, strnlen(s, 4), &size);
-		if (!n || *s == ' ')
-			outbuf_put(f->stack, "_", 1);
-		else
-			outbuf_put(f->stack, *s == ';' ? ":" : s, n);
-		s += size;
-	}
-	if (t->nodes[node].is_kernel && t->nodes[node].func < CALLTREE_FOLDED)
-		outbuf_put(f->stack, "_[k]", 4);
+	calltree_put_folded(f->stack, &f->tree.tree, f->tree.calls, node);
 }
 
 /* The stack, more of it, and a number. */

@@ -375,8 +375,8 @@ static void close_cursors(struct session_pass *pass)
 	free(pass->cursors);
 }
 
-/* False if the options leave out all of the stream: by its CPU, or its
- * thread. */
+/* False if the options leave out all of the stream: by its CPU, its thread, or as it
+ * is. */
 static bool stream_wanted(const struct session *s, const struct stream *st)
 {
 	const struct session_config *c = &s->config;
@@ -384,6 +384,8 @@ static bool stream_wanted(const struct session *s, const struct stream *st)
 		st->source && st->source->cpu >= 0 ? st->source->cpu : st->cpu;
 
 	if (c->cpu >= 0 && cpu >= 0 && cpu != c->cpu)
+		return false;
+	if (c->stream && *c->stream != st->idx)
 		return false;
 	return c->tid < 0 || st->cpu >= 0 || st->tid < 0 || st->tid == c->tid ||
 	       timeline_stream(s->timeline, st->idx, UINT64_MAX).tid ==

@@ -46,6 +46,7 @@ struct session_config {
 					 * names; n_comms 0: any */
 	size_t n_comms;
 	int64_t cpu;
+	const uint32_t *stream;	/* this alone, by its idx; NULL: all */
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
 	uint64_t last_ns;	/* so much before the end; 0: all. time_from is
 				 * later then, if that is */

@@ -1,0 +1,672 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cmd_fleet: runs the units of many recordings, here or by a scheduler that is there, and
+ * joins what comes of them.
+ *
+ *	DIR/units	what plan prints
+ *	DIR/parts/	a part for each unit that is done
+ *	DIR/logs/	what each unit said
+ *	DIR/result	of all of them
+ *	DIR/Makefile, DIR/task, DIR/finish	how others run them
+ *
+ * A unit that is done is not done again, so `fleet run` with the same words resumes what
+ * was interrupted. Who schedules is told nothing but commands: no more is known here of
+ * Slurm or make.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/diag.h"
+#include "common/markup.h"
+#include "decode/cmd/fleet.h"
+
+enum { ON_LOCAL = 0, ON_MAKE, ON_SLURM };
+
+struct fleet_options {
+	struct plan_options plan;
+	unsigned by, on;
+	uint64_t per_task;	/* units in a task of Slurm; 0: as many as make few tasks */
+};
+
+/* table */
+static const struct option_row fleet_rows[] = {
+	{ .name = "do", .arg = "WHAT", .values = FLEET_DO_VALUES,
+	  .help = "what is summed up: count (the default), hot, flame, latency or gaps",
+	  OPTION_CHOICE(struct fleet_options, plan.what) },
+	{ .name = "by", .arg = "WHAT", .values = FLEET_BY_VALUES,
+	  .help = "hot, flame: insns (the default), time, cycles or branches",
+	  OPTION_CHOICE(struct fleet_options, by) },
+	{ .name = "on", .arg = "WHERE", .values = "local make slurm",
+	  .help = "local (the default): this machine's CPUs; make: a Makefile;\n"
+		  "slurm: an array of jobs, and one that joins them",
+	  OPTION_CHOICE(struct fleet_options, on) },
+	{ .name = "unit-size", .arg = "SIZE", .help = "trace in a unit, about (default 64M)",
+	  .zero = "wants at least 1 byte", OPTION_SIZE(struct fleet_options, plan.unit_size) },
+	{ .name = "per-task", .arg = "N",
+	  .help = "slurm: units in a task (default: so many that there are 1000 tasks)",
+	  .zero = "wants at least one", OPTION_NUMBER(struct fleet_options, per_task) },
+	{ .name = NULL },
+};
+
+const struct cmd_own cmd_fleet_own = {
+	.options = fleet_rows, .config_size = sizeof(struct fleet_options),
+};
+
+#define TASKS 1000	/* at most, by default: Slurm's MaxArraySize is 1001 */
+
+struct fleet {
+	const struct cmd_options *o;
+	const struct fleet_options *own;
+	const struct fleet_kind *kind;
+	const char *dir;
+	struct fleet_plan_list list;
+	bool *done;		/* by unit */
+	size_t n_done, n_failed;
+};
+
+/* ---- files of the directory ---- */
+
+static char *path_in(const struct fleet *f, const char *name, const char *end)
+{
+	char *path = NULL;
+
+	return asprintf(&path, "%s/%s%s", f->dir, name, end) < 0 ? NULL : path;
+}
+
+static int fail(const char *path)
+{
+	struct aux_diag diag;
+
+	diag_set(&diag, AUX_E_IO, AUX_NO_OFFSET, "%s", strerror(errno));
+	return cmd_error(path, &diag);
+}
+
+static int make_dir(const struct fleet *f, const char *name)
+{
+	char *path = path_in(f, name, "");
+	int status = CMD_OK;
+
+	if (!path || (mkdir(path, 0777) && errno != EEXIST))
+		status = fail(path ? path : f->dir);
+	free(path);
+	return status;
+}
+
+/* A file is made as a whole or not at all. */
+static int write_file(const struct fleet *f, const char *name, const struct outbuf *text,
+		      mode_t mode)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct outfile to = OUTFILE_NONE;
+	char *path = path_in(f, name, "");
+	size_t n = (size_t)(text->p - text->buf), at = 0;
+	int rc = path && !outbuf_failed(text) ? outfile_open(&to, path, mode, 0, &diag) :
+						-AUX_E_NOMEM;
+
+	while (!rc && at < n) {
+		ssize_t w = write(to.fd, text->buf + at, n - at);
+
+		if (w < 0 && errno != EINTR)
+			rc = diag_set(&diag, AUX_E_IO, AUX_NO_OFFSET, "%s: %s", path,
+				      strerror(errno));
+		at += w > 0 ? (size_t)w : 0;
+	}
+	if (!rc)
+		rc = outfile_commit(&to, &diag);
+	else
+		outfile_discard(&to);
+	free(path);
+	return rc ? cmd_failed(NULL, rc, &diag) : CMD_OK;
+}
+
+/* Is the file just this text? */
+static bool is_same(const char *path, const struct outbuf *text)
+{
+	size_t n = (size_t)(text->p - text->buf);
+	char *got = malloc(n + 1);
+	FILE *f = fopen(path, "re");
+	bool same = got && f && fread(got, 1, n + 1, f) == n && !memcmp(got, text->buf, n);
+
+	if (f)
+		fclose(f);
+	free(got);
+	return same;
+}
+
+/* The plan: of a directory that has one already, it must be the same. */
+static int settle_plan(const struct fleet *f)
+{
+	struct outbuf *text = outbuf_new(-1);
+	char *path = path_in(f, "units", "");
+	int status = CMD_OK;
+
+	if (!text || !path) {
+		status = fail(f->dir);
+	} else {
+		fleet_plan_write(&f->list, f->kind, false, text);
+		if (access(path, F_OK))
+			status = write_file(f, "units", text, 0666);
+		else if (!is_same(path, text))
+			status = cmd_usage("%s is of another plan: its inputs, --do or "
+					   "--unit-size differ; name another directory", path);
+	}
+	outbuf_free(text);
+	free(path);
+	return status;
+}
+
+static char *part_of(const struct fleet *f, size_t i, const char *dir, const char *end)
+{
+	char name[FLEET_NAME], *path = NULL;
+
+	fleet_unit_text(name, &f->list.v[i].unit);
+	return asprintf(&path, "%s/%s/%s%s", f->dir, dir, name, end) < 0 ? NULL : path;
+}
+
+/* A part is written under its name when it is complete. */
+static int find_done(struct fleet *f)
+{
+	f->done = calloc(f->list.n + 1, sizeof(*f->done));
+	if (!f->done)
+		return fail(f->dir);
+	for (size_t i = 0; i < f->list.n; i++) {
+		char *path = part_of(f, i, "parts", ".part");
+
+		f->done[i] = path && !access(path, R_OK);
+		f->n_done += f->done[i];
+		free(path);
+	}
+	return CMD_OK;
+}
+
+/* ---- this machine ---- */
+
+/* In a child: what it says goes into its log. */
+static void run_unit(const struct fleet *f, size_t i)
+{
+	struct cmd_options o = *f->o;
+	const struct fleet_planned *u = &f->list.v[i];
+	char *log = part_of(f, i, "logs", ".log"), *part = part_of(f, i, "parts", ".part");
+	const char *paths[1] = { u->path };
+	char name[FLEET_NAME];
+	int fd = log ? open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+
+	if (fd < 0 || !part || dup2(fd, STDERR_FILENO) < 0)
+		_exit(CMD_FAILED);
+	o.output.path = part;
+	o.output.progress = 0;
+	o.path = u->path;
+	o.paths = paths;
+	o.n_paths = 1;
+	o.decoding.n_workers = 1;
+	_exit(fleet_map(&o, f->kind, fleet_unit_text(name, &u->unit), paths, 1));
+}
+
+struct running {
+	pid_t pid;
+	size_t unit;
+};
+
+/* Waits for one to end. */
+static int reap(struct fleet *f, struct running *jobs, size_t *n)
+{
+	char name[FLEET_NAME];
+	int how;
+	pid_t pid;
+	size_t i;
+
+	do
+		pid = waitpid(-1, &how, 0);
+	while (pid < 0 && errno == EINTR);
+	if (pid < 0)
+		return fail(f->dir);
+	for (i = 0; i < *n && jobs[i].pid != pid; i++)
+		;
+	if (i == *n)
+		return CMD_OK;
+	if (WIFEXITED(how) && (WEXITSTATUS(how) == CMD_OK || WEXITSTATUS(how) == CMD_GAPS)) {
+		f->done[jobs[i].unit] = true;
+		f->n_done++;
+	} else {
+		fleet_unit_text(name, &f->list.v[jobs[i].unit].unit);
+		f->n_failed++;
+		if (WIFSIGNALED(how))
+			cmd_warn(f->list.v[jobs[i].unit].path, "unit %s was ended by signal %d",
+				 name, WTERMSIG(how));
+		else
+			cmd_warn(f->list.v[jobs[i].unit].path, "unit %s failed: %s/logs/%s.log",
+				 name, f->dir, name);
+	}
+	jobs[i] = jobs[--*n];
+	return CMD_OK;
+}
+
+static int run_local(struct fleet *f)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	size_t max = f->o->decoding.n_workers ? f->o->decoding.n_workers :
+		     cpus > 0 ? (size_t)cpus : 1, n = 0;
+	struct running *jobs = calloc(max, sizeof(*jobs));
+	struct cmd_progress progress;
+	int status = jobs ? CMD_OK : fail(f->dir);
+
+	cmd_progress_init(&progress, f->o, "units");
+	for (size_t i = 0; i < f->list.n && !status; i++) {
+		pid_t pid;
+
+		if (f->done[i])
+			continue;
+		while (n == max && !status)
+			status = reap(f, jobs, &n);
+		fflush(NULL);
+		pid = status ? 0 : fork();
+		if (!pid && !status)
+			run_unit(f, i);
+		if (pid < 0)
+			status = fail(f->dir);
+		else if (!status)
+			jobs[n++] = (struct running){ pid, i };
+		cmd_progress_show(&progress, f->n_done, f->list.n);
+	}
+	while (n && reap(f, jobs, &n) == CMD_OK)
+		cmd_progress_show(&progress, f->n_done, f->list.n);
+	cmd_progress_end(&progress);
+	free(jobs);
+	return status;
+}
+
+/* ---- commands for others ---- */
+
+/* This program, in the shell's words. */
+static void put_program(struct outbuf *out)
+{
+	char exe[4096];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (n <= 0) {
+		outbuf_str(out, "auxdecode");
+		return;
+	}
+	exe[n] = '\0';
+	outbuf_shell(out, exe);
+}
+
+/* "map", with the user's options that say how code is found. */
+static void put_map(const struct fleet *f, struct outbuf *out)
+{
+	struct outbuf *text = outbuf_new(-1);
+
+	put_program(out);
+	if (text)
+		follow_put(text, "map");
+	else
+		outbuf_fail(out, ENOMEM);
+	if (text && text->p > text->buf + 9)	/* after "auxdecode" */
+		outbuf_put(out, text->buf + 9, (size_t)(text->p - text->buf) - 9);
+	outbuf_free(text);
+	outbuf_printf(out, " -j1 --no-progress --do %s", f->kind->name);
+}
+
+/* "cd" to where the user's words were typed, and the directory as $dir. */
+static void put_place(const struct fleet *f, struct outbuf *out)
+{
+	char *cwd = getcwd(NULL, 0);
+
+	outbuf_str(out, "dir=");
+	outbuf_shell(out, f->dir);
+	outbuf_str(out, " && cd ");
+	outbuf_shell(out, cwd ? cwd : "/");
+	free(cwd);
+}
+
+static void put_reduce(const struct fleet *f, struct outbuf *out)
+{
+	static const char *const by[] = { "insns", "time", "cycles", "branches" };
+
+	outbuf_str(out, "find \"$dir/parts\" -name '*.part' | LC_ALL=C sort "
+			">\"$dir/parts.list\" && ");
+	put_program(out);
+	outbuf_printf(out, " reduce --units \"$dir/units\" --by %s -o \"$dir/result\" "
+		      "\"@$dir/parts.list\"", by[f->own->by]);
+}
+
+/* $ is make(1)'s. */
+static void put_make(struct outbuf *out, const struct outbuf *text)
+{
+	for (const char *s = text->buf; s < text->p; s++)
+		outbuf_put(out, *s == '$' ? "$$" : s, *s == '$' ? 2 : 1);
+}
+
+static void put_rule(const struct fleet *f, size_t i, struct outbuf *line, struct outbuf *out)
+{
+	char name[FLEET_NAME];
+
+	fleet_unit_text(name, &f->list.v[i].unit);
+	outbuf_printf(out, "parts/%s.part:\n\t@", name);
+	line->p = line->buf;
+	put_place(f, line);
+	outbuf_str(line, " && { ");
+	put_map(f, line);
+	outbuf_printf(line, " --unit %s -o \"$dir/parts/%s.part\" ", name, name);
+	outbuf_shell(line, f->list.v[i].path);
+	outbuf_printf(line, " 2>\"$dir/logs/%s.log\" || [ $? = 3 ]; }", name);
+	put_make(out, line);
+	outbuf_str(out, "\n");
+}
+
+static int write_makefile(const struct fleet *f)
+{
+	struct outbuf *out = outbuf_new(-1), *line = outbuf_new(-1);
+	char name[FLEET_NAME];
+	int status;
+
+	if (out && line) {
+		outbuf_str(out, "# make -j: units of auxdecode fleet; status 3 is gaps in the "
+				"trace\nall: result\nPARTS =");
+		for (size_t i = 0; i < f->list.n; i++)
+			outbuf_printf(out, " \\\n\tparts/%s.part",
+				      fleet_unit_text(name, &f->list.v[i].unit));
+		outbuf_str(out, "\n");
+		for (size_t i = 0; i < f->list.n; i++)
+			put_rule(f, i, line, out);
+		outbuf_str(out, "result: $(PARTS)\n\t@");
+		line->p = line->buf;
+		put_place(f, line);
+		outbuf_str(line, " && { ");
+		put_reduce(f, line);
+		outbuf_str(line, " || [ $? = 3 ]; }");
+		put_make(out, line);
+		outbuf_str(out, "\n");
+	}
+	status = out && line ? write_file(f, "Makefile", out, 0666) : fail(f->dir);
+	outbuf_free(out);
+	outbuf_free(line);
+	return status;
+}
+
+/* Lines of units; a name has what would end it escaped, as printf %b undoes. */
+#define TASK_SCRIPT							\
+	"tab=$(printf '\\t')\n"						\
+	"sed -n \"$((from + 2)),$((to + 2))p\" \"$dir/units\" |\n"	\
+	"while IFS=$tab read -r unit bytes ms file; do\n"		\
+	"\tpart=$dir/parts/$unit.part\n"				\
+	"\t[ -f \"$part\" ] && continue\n"				\
+	"\tfile=$(printf '%b_' \"$file\")\n\t"
+
+/* A task of an array: so many units, from that many times the task's number on. */
+static int write_task(const struct fleet *f, uint64_t per)
+{
+	struct outbuf *out = outbuf_new(-1);
+	int status;
+
+	if (!out)
+		return fail(f->dir);
+	outbuf_str(out, "#!/bin/sh\n# A task: some lines of units. Gaps in the trace are no "
+			"failure, and a unit that fails is not the others'.\n");
+	put_place(f, out);
+	outbuf_printf(out, " || exit 1\nfrom=$((${1:-$SLURM_ARRAY_TASK_ID} * %" PRIu64
+		      "))\nto=$((from + %" PRIu64 "))\n", per, per - 1);
+	outbuf_str(out, TASK_SCRIPT);
+	put_map(f, out);
+	outbuf_str(out, " --unit \"$unit\" -o \"$part\" \"${file%_}\" "
+			"2>\"$dir/logs/$unit.log\" </dev/null\n"
+			"\t[ -f \"$part\" ] || echo \"unit $unit failed\" >&2\n"
+			"done\n");
+	status = write_file(f, "task", out, 0777);
+	outbuf_free(out);
+	return status;
+}
+
+static int write_finish(const struct fleet *f)
+{
+	struct outbuf *out = outbuf_new(-1);
+	int status;
+
+	if (!out)
+		return fail(f->dir);
+	outbuf_str(out, "#!/bin/sh\n# What all tasks made, as one result; finish.log says what is "
+			"missing.\n");
+	put_place(f, out);
+	outbuf_str(out, " || exit 1\n");
+	put_reduce(f, out);
+	outbuf_str(out, " 2>\"$dir/finish.log\"\nstatus=$?\n"
+			"[ $status = 3 ] && status=0\nexit $status\n");
+	status = write_file(f, "finish", out, 0777);
+	outbuf_free(out);
+	return status;
+}
+
+/* Runs a command and reads the number that its output begins with. 0: it failed. */
+static uint64_t submit(const char *const *argv)
+{
+	int ends[2];
+	char text[256] = "";
+	size_t n = 0;
+	ssize_t got;
+	pid_t pid;
+	int how = 0;
+
+	if (pipe2(ends, O_CLOEXEC))
+		return 0;
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		if (dup2(ends[1], STDOUT_FILENO) >= 0)
+			execvp(argv[0], (char *const *)argv);
+		_exit(127);
+	}
+	close(ends[1]);
+	while (pid > 0 && n < sizeof(text) - 1 &&
+	       (got = read(ends[0], text + n, sizeof(text) - 1 - n)) > 0)
+		n += (size_t)got;
+	close(ends[0]);
+	if (pid < 0 || waitpid(pid, &how, 0) < 0 || !WIFEXITED(how) || WEXITSTATUS(how))
+		return 0;
+	return strtoull(text, NULL, 10);
+}
+
+/* The array, and what joins it whatever became of its tasks: the plan says what is
+ * missing. */
+static int run_slurm(struct fleet *f)
+{
+	uint64_t per = f->own->per_task ? f->own->per_task : (f->list.n + TASKS - 1) / TASKS;
+	uint64_t n = (f->list.n + per - 1) / per, array, last;
+	char range[64], after[64], *log = path_in(f, "logs/slurm-%a.log", "");
+	char *task = path_in(f, "task", ""), *finish = path_in(f, "finish", "");
+	char *said = path_in(f, "finish.out", "");
+	const char *const tasks[] = { "sbatch", "--parsable", "--requeue", "--job-name=auxkit",
+				      range, "--output", log, task, NULL };
+	const char *const end[] = { "sbatch", "--parsable", "--requeue",
+				    "--job-name=auxkit-join", "--kill-on-invalid-dep=yes", after,
+				    "--output", said, finish, NULL };
+	int status = log && task && finish && said ? write_task(f, per) : fail(f->dir);
+
+	if (!status)
+		status = write_finish(f);
+	snprintf(range, sizeof(range), "--array=0-%" PRIu64, n - 1);
+	array = status ? 0 : submit(tasks);
+	snprintf(after, sizeof(after), "--dependency=afterany:%" PRIu64, array);
+	last = array ? submit(end) : 0;
+	if (!status && !last)
+		status = cmd_usage("sbatch took no job: `sinfo` shows whether Slurm is there");
+	if (!status)
+		cmd_say(f->dir, "job %" PRIu64 ": %" PRIu64 " tasks of %" PRIu64 " units; job %"
+			PRIu64 " joins them into result; fleet status %s shows how far "
+			"it is", array, n, per, last, f->dir);
+	free(log);
+	free(task);
+	free(finish);
+	free(said);
+	return status;
+}
+
+/* ---- result ---- */
+
+static int join(struct fleet *f)
+{
+	const struct reduce_options reduce = { .by = f->own->by,
+					       .units = path_in(f, "units", "") };
+	struct cmd_options o = *f->o;
+	struct cmd_files parts = { 0 };
+	char *result = path_in(f, "result", "");
+	int status = reduce.units && result ? CMD_OK : fail(f->dir);
+
+	for (size_t i = 0; i < f->list.n && !status; i++) {
+		char *part = f->done[i] ? part_of(f, i, "parts", ".part") : NULL;
+
+		if (f->done[i] && (!part || cmd_files_add(&parts, part)))
+			status = fail(f->dir);
+		free(part);
+	}
+	o.output.path = result;
+	o.path = NULL;
+	o.n_paths = 0;
+	if (!status && !parts.n)
+		status = CMD_FAILED;	/* each unit was said to fail */
+	if (!status)
+		status = fleet_reduce_to(&o, &reduce, (const char *const *)parts.v, parts.n);
+	cmd_files_fini(&parts);
+	free((char *)reduce.units);
+	free(result);
+	return status;
+}
+
+static int run(struct fleet *f, const char *const *words, size_t n)
+{
+	int planned = fleet_plan_make(&f->list, f->o, &f->own->plan, words, n), status;
+
+	if (planned != CMD_OK && planned != CMD_GAPS)
+		return planned;
+	status = make_dir(f, "parts");
+	if (!status)
+		status = make_dir(f, "logs");
+	if (!status)
+		status = settle_plan(f);
+	if (!status)
+		status = find_done(f);
+	if (!status && f->n_done)
+		cmd_say(f->dir, "%zu of %zu units are done already", f->n_done, f->list.n);
+	if (status)
+		return status;
+	if (f->own->on == ON_SLURM)
+		return run_slurm(f);
+	if (f->own->on == ON_MAKE) {
+		status = write_makefile(f);
+		if (!status)
+			cmd_say(f->dir, "%zu units for make -j -C %s", f->list.n, f->dir);
+		return status;
+	}
+	status = run_local(f);
+	if (!status)
+		status = join(f);
+	return status ? status : f->n_failed ? CMD_GAPS : planned;
+}
+
+/* ---- status ---- */
+
+struct state {
+	uint64_t n, n_done, n_failed, bytes, done;
+	time_t first, last;	/* when parts were made */
+};
+
+/* A line of units. */
+static void look_at(const struct fleet *f, struct state *s, const char *line)
+{
+	char path[4400], *end;
+	size_t len = strcspn(line, "\t");
+	struct stat st;
+	uint64_t bytes = line[len] ? strtoull(line + len + 1, &end, 10) : 0;
+
+	s->n++;
+	s->bytes += bytes;
+	snprintf(path, sizeof(path), "%s/parts/%.*s.part", f->dir, (int)len, line);
+	if (!stat(path, &st)) {
+		s->n_done++;
+		s->done += bytes;
+		s->first = !s->first || st.st_mtime < s->first ? st.st_mtime : s->first;
+		s->last = st.st_mtime > s->last ? st.st_mtime : s->last;
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/logs/%.*s.log", f->dir, (int)len, line);
+	s->n_failed += !stat(path, &st) && st.st_size > 0;
+}
+
+static int show_status(const struct fleet *f)
+{
+	char *path = path_in(f, "units", ""), *result = path_in(f, "result", ""), *line = NULL;
+	FILE *in = path ? fopen(path, "re") : NULL;
+	struct state s = { 0 };
+	size_t cap = 0;
+	double rate;
+
+	if (!in || !result) {
+		int status = fail(path ? path : f->dir);
+
+		free(path);
+		free(result);
+		return status;
+	}
+	while (getline(&line, &cap, in) > 0)
+		if (line[0] != '#')
+			look_at(f, &s, line);
+	fclose(in);
+	free(line);
+	printf("units   %" PRIu64 " of %" PRIu64 " done, %" PRIu64 " running or failed\n", s.n_done,
+	       s.n, s.n_failed);
+	printf("trace   %.1f of %.1f MB\n", (double)s.done / 1e6, (double)s.bytes / 1e6);
+	rate = s.last > s.first ? (double)s.done / (double)(s.last - s.first) : 0;
+	if (rate > 0)
+		printf("rate    %.1f MB/s", rate / 1e6);
+	if (rate > 0 && s.done < s.bytes)
+		printf(", %.0f s left", (double)(s.bytes - s.done) / rate);
+	if (rate > 0)
+		printf("\n");
+	printf("result  %s\n", access(result, R_OK) ? "not yet" : result);
+	free(path);
+	free(result);
+	return s.n_done == s.n ? CMD_OK : CMD_GAPS;
+}
+
+/* The directory is made, and known by its whole path: jobs run elsewhere. */
+static char *settle_dir(const char *path, bool make)
+{
+	if (make && mkdir(path, 0777) && errno != EEXIST)
+		return NULL;
+	return realpath(path, NULL);
+}
+
+int cmd_fleet(const struct cmd_options *o)
+{
+	struct fleet f = { .o = o, .own = o->own };
+	const char *what = o->n_paths ? o->paths[0] : "";
+	bool runs = !strcmp(what, "run");
+	const char *path = runs ? o->output.path : o->n_paths == 2 ? o->paths[1] : NULL;
+	char *dir;
+	int status;
+
+	f.kind = fleet_kind(f.own->plan.what);
+	if (!runs && strcmp(what, "status"))
+		return cmd_usage("fleet wants run INPUT... -o DIR, or status DIR");
+	if (runs && (!path || o->n_paths < 2))
+		return cmd_usage("fleet run wants its INPUTs, and -o DIR: where results go");
+	if (!runs && !path)
+		return cmd_usage("fleet status wants the DIR of a run");
+	dir = settle_dir(path, runs);
+	if (!dir)
+		return fail(path);
+	f.dir = dir;
+	status = runs ? run(&f, o->paths + 1, o->n_paths - 1) : show_status(&f);
+	fleet_plan_fini(&f.list);
+	free(f.done);
+	free(dir);
+	return status;
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The flow of a recording as rows of sums, for each kind. The numbers are those of the
+ * command of the same name, and come from where it has them: calls and their times from
+ * callstack/, whole calls from find.h, instructions from count.h.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/outbuf.h"
+#include "decode/callstack/calltimes.h"
+#include "decode/callstack/flowtree.h"
+#include "decode/fleet/fleet.h"
+#include "decode/sink/count.h"
+#include "decode/sink/find.h"
+
+struct fleet_sink {
+	struct sink_env env;
+	struct fleet_sink_config config;
+	struct fleet_rows *rows;
+	struct outbuf *key;		/* in memory */
+	/* count and gaps */
+	struct counter counter;
+	uint32_t stream, pid, tid;	/* of counter.run */
+	/* hot, flame */
+	struct flowtree tree;
+	/* latency */
+	struct find_watch *watch;
+};
+
+static void close_sink(void *sink)
+{
+	struct fleet_sink *k = sink;
+
+	if (!k)
+		return;
+	counter_fini(&k->counter);
+	flowtree_fini(&k->tree);
+	find_watch_free(k->watch);
+	fleet_rows_free(k->rows);
+	outbuf_free(k->key);
+	free(k);
+}
+
+/* What all kinds have. NULL: out of memory. */
+static struct fleet_sink *new_sink(const struct sink_env *env, const void *config)
+{
+	struct fleet_sink *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return NULL;
+	k->env = *env;
+	k->config = *(const struct fleet_sink_config *)config;
+	k->rows = fleet_rows_new(k->config.kind);
+	k->key = outbuf_new(-1);
+	if (k->rows && k->key)
+		return k;
+	close_sink(k);
+	return NULL;
+}
+
+static void begin_key(struct fleet_sink *k)
+{
+	k->key->p = k->key->buf;
+}
+
+/* Adds to the row of the key that was put together. */
+static int add(struct fleet_sink *k, const uint64_t *values)
+{
+	if (outbuf_failed(k->key))
+		return -AUX_E_NOMEM;
+	return fleet_rows_add(k->rows, k->key->buf, (size_t)(k->key->p - k->key->buf), values);
+}
+
+static int write_rows(struct fleet_sink *k)
+{
+	fleet_rows_write(k->rows, k->env.out);
+	return 0;
+}
+
+/* ---- count ---- */
+
+/* A thread id, or "-" where it is not known. */
+static void put_id(struct fleet_sink *k, uint32_t id)
+{
+	if (id == UINT32_MAX)
+		fleet_field(k->key, "-");
+	else
+		fleet_field_number(k->key, id);
+}
+
+static int flush_count(struct fleet_sink *k)
+{
+	struct count_run *run = &k->counter.run;
+	const uint64_t values[] = { run->n, run->n_branches, run->n_gaps, run->n_payloads };
+
+	if (!(run->n | run->n_branches | run->n_gaps | run->n_payloads))
+		return 0;
+	begin_key(k);
+	fleet_field(k->key, k->config.id);
+	fleet_field_number(k->key, k->stream);
+	put_id(k, k->pid);
+	put_id(k, k->tid);
+	*run = (struct count_run){ 0 };
+	return add(k, values);
+}
+
+/* What does not fit the code is in the sink's report, and ends in a warning. */
+static int note_mismatch(void *priv, const struct flow_ctx *ctx, const struct aux_flow *ev,
+			 int err)
+{
+	(void)priv;
+	(void)ctx;
+	(void)ev;
+	(void)err;
+	return 0;
+}
+
+static int open_count(void **sink, const struct sink_env *env, const void *config,
+		      struct aux_diag *diag)
+{
+	struct fleet_sink *k = new_sink(env, config);
+
+	(void)diag;
+	*sink = k;
+	if (!k)
+		return -AUX_E_NOMEM;
+	k->counter.mismatch = note_mismatch;
+	return counter_init(&k->counter, env->host);
+}
+
+static int flow_count(void *sink, const struct flow_ctx *ctx, const struct aux_flow *ev, size_t n)
+{
+	struct fleet_sink *k = sink;
+	struct sink_report *to = k->env.report, *from = &k->counter.report;
+	int err = 0;
+
+	if (ctx->tid != k->tid || ctx->stream != k->stream || ctx->pid != k->pid) {
+		err = flush_count(k);
+		k->tid = ctx->tid;
+		k->pid = ctx->pid;
+		k->stream = ctx->stream;
+	}
+	if (!err)
+		err = counter_add(&k->counter, ctx, ev, n);
+	to->n_insns += from->n_insns;
+	to->n_mismatches += from->n_mismatches;
+	*from = (struct sink_report){ 0 };
+	return err;
+}
+
+static int finish_count(void *sink, struct aux_diag *diag)
+{
+	struct fleet_sink *k = sink;
+	int err = flush_count(k);
+
+	(void)diag;
+	return err ? err : write_rows(k);
+}
+
+#define TREE_NEEDS \
+	(SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES | SINK_OWN_FORMAT)
+
+const struct sink_ops fleet_sink_count = {
+	.name = "map", .needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT, .open = open_count,
+	.flow = flow_count, .finish = finish_count, .close = close_sink,
+};
+
+/* ---- gaps ---- */
+
+static int open_plain(void **sink, const struct sink_env *env, const void *config,
+		      struct aux_diag *diag)
+{
+	(void)diag;
+	*sink = new_sink(env, config);
+	return *sink ? 0 : -AUX_E_NOMEM;
+}
+
+static int flow_gaps(void *sink, const struct flow_ctx *ctx, const struct aux_flow *ev, size_t n)
+{
+	struct fleet_sink *k = sink;
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		const uint64_t one = 1;
+
+		if (ev[i].kind == AUX_FLOW_PATH || ev[i].kind == AUX_FLOW_RANGE)
+			k->env.report->n_insns += ev[i].n;
+		if (ev[i].kind != AUX_FLOW_GAP || ev[i].what == GAP_SNAPSHOT)
+			continue;
+		begin_key(k);
+		fleet_field(k->key, k->config.id);
+		fleet_field_number(k->key, ctx->stream);
+		fleet_field(k->key, gap_name(ev[i].what));
+		err = add(k, &one);
+	}
+	return err;
+}
+
+static int finish_gaps(void *sink, struct aux_diag *diag)
+{
+	(void)diag;
+	return write_rows(sink);
+}
+
+const struct sink_ops fleet_sink_gaps = {
+	.name = "map", .needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT, .open = open_plain,
+	.flow = flow_gaps, .finish = finish_gaps, .close = close_sink,
+};
+
+/* ---- hot, flame ---- */
+
+static int open_tree(void **sink, const struct sink_env *env, const void *config,
+		     struct aux_diag *diag)
+{
+	struct fleet_sink *k = new_sink(env, config);
+
+	(void)diag;
+	*sink = k;
+	if (!k)
+		return -AUX_E_NOMEM;
+	k->tree.ticks = true;
+	return flowtree_init(&k->tree, env->host, CALLTREE_PER_ALL, 0);
+}
+
+static int flow_tree(void *sink, const struct flow_ctx *ctx, const struct aux_flow *ev, size_t n)
+{
+	struct fleet_sink *k = sink;
+	int err = flowtree_flow(&k->tree, ctx, ev, n);
+
+	k->env.report->n_insns = calls_n_insns(k->tree.calls);
+	return err;
+}
+
+static int add_func(struct fleet_sink *k, const char *name, const char *dso,
+		    const struct calltree_func *f)
+{
+	const struct call_count *own = &f->own, *total = &f->total;
+	const uint64_t values[] = { own->insns, own->ns, own->cycles, own->branches,
+				    total->insns, total->ns, total->cycles, total->branches,
+				    f->calls };
+
+	begin_key(k);
+	fleet_field(k->key, name);
+	fleet_field(k->key, dso ? dso : "-");
+	return add(k, values);
+}
+
+/* What is no function: time off the CPU, not traced, lost. */
+static int add_others(struct fleet_sink *k)
+{
+	const struct calltree *t = &k->tree.tree;
+	struct calltree_func sums[CALLTREE_N_OTHERS] = { 0 };
+	int err = 0;
+
+	for (uint32_t i = 0; i < t->n; i++) {
+		const struct calltree_node *node = &t->nodes[i];
+		struct calltree_func *f;
+
+		if (!calltree_is_away(node->func))
+			continue;
+		f = &sums[CALLTREE_GAP - node->func];
+		f->own = call_plus(f->own, node->own);
+		f->calls += node->calls;
+	}
+	for (uint32_t i = 0; i < CALLTREE_N_OTHERS && !err; i++) {
+		sums[i].total = sums[i].own;
+		if (sums[i].calls)
+			err = add_func(k, calltree_other(CALLTREE_GAP - i), NULL, &sums[i]);
+	}
+	return err;
+}
+
+static int finish_hot(void *sink, struct aux_diag *diag)
+{
+	struct fleet_sink *k = sink;
+	int err = flowtree_finish(&k->tree);
+	size_t n = calls_n_funcs(k->tree.calls);
+	struct calltree_func *sums = err ? NULL : calltree_funcs(&k->tree.tree, n);
+	char text[512];
+
+	(void)diag;
+	if (!err && !sums)
+		err = -AUX_E_NOMEM;
+	for (uint32_t i = 0; i < n && !err; i++) {
+		const struct call_func *f = calls_func(k->tree.calls, i);
+
+		if (!sums[i].calls && !sums[i].own.insns)
+			continue;
+		if (!f->name)
+			call_func_name(f, text, sizeof(text));
+		err = add_func(k, f->name ? f->name : text, f->dso, &sums[i]);
+	}
+	if (!err)
+		err = add_others(k);
+	free(sums);
+	return err ? err : write_rows(k);
+}
+
+const struct sink_ops fleet_sink_hot = {
+	.name = "map", .needs = TREE_NEEDS, .open = open_tree,
+	.flow = flow_tree, .finish = finish_hot, .close = close_sink,
+};
+
+/* The row of a node: what ran in it alone. */
+static int add_stack(struct fleet_sink *k, uint32_t node)
+{
+	const struct call_count *own = &k->tree.tree.nodes[node].own;
+	const uint64_t values[] = { own->insns, own->ns, own->cycles, own->branches };
+
+	if (!(own->insns | own->ns | own->cycles | own->branches))
+		return 0;
+	if (k->key->p == k->key->buf)
+		return fleet_rows_add(k->rows, "[unknown]", strlen("[unknown]"), values);
+	return add(k, values);
+}
+
+/* All nodes, each after its name was put behind those of its callers, without recursion:
+ * the tree may be deep. starts[depth]: where that name begins. */
+static int add_stacks(struct fleet_sink *k, size_t *starts)
+{
+	const struct calltree *t = &k->tree.tree;
+	const struct calltree_node *nodes = t->nodes;
+	uint32_t node = 0, next;
+	int err;
+
+	begin_key(k);
+	err = add_stack(k, 0);
+	while (!err) {
+		next = nodes[node].child;
+		while (!next && node) {
+			k->key->p = k->key->buf + starts[nodes[node].depth];
+			next = nodes[node].next;
+			if (!next)
+				node = nodes[node].parent;
+		}
+		if (!next)
+			break;
+		node = next;
+		starts[nodes[node].depth] = (size_t)(k->key->p - k->key->buf);
+		if (k->key->p != k->key->buf)
+			outbuf_put(k->key, ";", 1);
+		calltree_put_folded(k->key, t, k->tree.calls, node);
+		err = add_stack(k, node);
+	}
+	return err;
+}
+
+static int finish_flame(void *sink, struct aux_diag *diag)
+{
+	struct fleet_sink *k = sink;
+	const struct calltree *t = &k->tree.tree;
+	int err = flowtree_finish(&k->tree);
+	uint32_t depth = 0;
+	size_t *starts;
+
+	(void)diag;
+	for (uint32_t i = 0; i < t->n; i++)
+		depth = t->nodes[i].depth > depth ? t->nodes[i].depth : depth;
+	starts = calloc(depth + 1, sizeof(*starts));
+	if (!err)
+		err = starts ? add_stacks(k, starts) : -AUX_E_NOMEM;
+	free(starts);
+	return err ? err : write_rows(k);
+}
+
+const struct sink_ops fleet_sink_flame = {
+	.name = "map", .needs = TREE_NEEDS, .open = open_tree,
+	.flow = flow_tree, .finish = finish_flame, .close = close_sink,
+};
+
+/* ---- latency ---- */
+
+/* Whole calls alone, as for the command latency: what has a fault is no measurement. */
+static int on_leave(void *priv, struct call_thread *t, unsigned marks, enum call_end end,
+		    enum find_fault fault, const struct call_count *took)
+{
+	struct fleet_sink *k = priv;
+	const struct call_func *f = t->frames[t->depth - 1].func;
+	const uint64_t values[] = { 1, took->ns, took->ns, took->ns };
+	char text[512];
+
+	(void)marks;
+	(void)end;
+	if (fault != FIND_WHOLE)
+		return 0;
+	if (!f->name)
+		call_func_name(f, text, sizeof(text));
+	begin_key(k);
+	fleet_field(k->key, f->name ? f->name : text);
+	fleet_field(k->key, f->dso ? f->dso : "-");
+	snprintf(text, sizeof(text), "%04" PRIu32, calltimes_bucket(took->ns));
+	fleet_field(k->key, text);
+	return add(k, values);
+}
+
+static const struct find_ops on_calls = { .leave = on_leave };
+
+static int open_latency(void **sink, const struct sink_env *env, const void *config,
+			struct aux_diag *diag)
+{
+	struct fleet_sink *k = new_sink(env, config);
+	struct find_watch_config watch = { .ops = &on_calls, .by = FIND_BY_TIME, .all = true };
+
+	*sink = k;
+	if (!k)
+		return -AUX_E_NOMEM;
+	watch.env = &k->env;
+	watch.priv = k;
+	return find_watch_new(&k->watch, &watch, diag);
+}
+
+static int flow_latency(void *sink, const struct flow_ctx *ctx, const struct aux_flow *ev,
+			size_t n)
+{
+	struct fleet_sink *k = sink;
+
+	return find_watch_flow(k->watch, ctx, ev, n);
+}
+
+static int finish_latency(void *sink, struct aux_diag *diag)
+{
+	struct fleet_sink *k = sink;
+	int err = find_watch_finish(k->watch);
+
+	if (!err)
+		err = find_watch_check(k->watch, diag);
+	return err ? err : write_rows(k);
+}
+
+const struct sink_ops fleet_sink_latency = {
+	.name = "map", .needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
+	.open = open_latency, .flow = flow_latency, .finish = finish_latency,
+	.close = close_sink,
+};

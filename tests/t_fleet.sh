@@ -1,0 +1,283 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Many recordings in units: what units give, joined in any order by whoever ran them, is what
+# one process gives, and what the commands of the same names give.
+. "$(dirname "$0")/lib.sh"
+need_soft
+
+here=$SCRATCH/fleet
+recs=$here/recs
+mkdir -p "$recs"
+auxdecode=$PWD/$auxdecode
+PATH=$PATH:/usr/sbin
+
+# ---- recordings: threads, processes, C++, gaps; and one that has many chunks ----
+for p in threads forkexec waits stack_recurse names hello_static; do
+	"$auxcap" -q -e soft_pt/tsc,mtc,cyc/u -o "$recs/$p.data" -- "$programs/$p" >/dev/null 2>"$here/err"
+	[ -s "$recs/$p.data" ] || ok 1 "recording $p" "$here/err"
+done
+"$auxcap" -q -e soft_pt/psb_period=0/u --inject-overflow 10 -o "$recs/it's torn.data" -- /bin/ls / >/dev/null 2>&1
+"$auxcap" -q -e soft_pt/tsc,mtc,cyc/u -o "$here/large.data" -- \
+	python3 -c 'import json
+for i in range(1): json.dumps(json.loads(json.dumps([{"a": [j] * 9, "b": str(j)} for j in range(300)])))' >/dev/null 2>"$here/err"
+ok $? "recordings" "$here/err"
+
+map() { "$auxdecode" map "$@" 2>"$here/err"; }
+reduce() { "$auxdecode" reduce "$@" 2>"$here/err"; }
+field() { awk -F '\t' '!/^#/ { print $'"$1"' }' "$here/units"; }
+
+# ---- plan ----
+"$auxdecode" plan --unit-size 1M "$recs" "$here/large.data" >"$here/units" 2>"$here/err"
+ok $? "plan: files, and all recordings of a directory" "$here/err"
+n=$(field 1 | wc -l)
+that "plan: $n units, several of the large one" "$here/units" test "$(grep -c 'large.data$' "$here/units")" -gt 2
+is "$(field 1 | sort -u | wc -l)" "$n" "plan: each has a name of its own"
+mkdir "$here/elsewhere"
+cp "$here/large.data" "$here/elsewhere/other name"
+is "$("$auxdecode" plan --unit-size 1M "$here/elsewhere/other name" 2>/dev/null | cut -f1 | grep -v '^#')" \
+	"$(grep 'large.data$' "$here/units" | cut -f1)" "plan: names follow what is recorded, not the path"
+is "$("$auxdecode" plan --unit-size 1M --json "$recs" "$here/large.data" | python3 -c 'import json, sys
+print("\n".join(json.loads(l)["unit"] for l in sys.stdin))')" "$(field 1)" "plan --json: the same"
+is "$("$auxdecode" plan --do flame --unit-size 1M "$here/large.data" | grep -vc '^#')" 1 \
+	"plan --do flame: one unit for each recording, since calls cross its chunks"
+"$auxdecode" plan "$here/none" >"$here/out" 2>&1
+is $? 1 "plan: a file that is not there: status 1"
+
+# ---- units, joined, are what one process gives ----
+each() { # DO: a part for each unit of its plan
+	mkdir "$here/$1"
+	"$auxdecode" plan --do "$1" --unit-size 1M "$recs" "$here/large.data" 2>/dev/null >"$here/$1/units"
+	grep -v '^#' "$here/$1/units" | while IFS=$'\t' read -r unit _ _ file; do
+		map --do "$1" --unit "$unit" -o "$here/$1/$unit.part" "$file" || [ $? = 3 ] || echo "$unit"
+	done >"$here/failed"
+	that "$1: each unit gives a part" "$here/failed" not test -s "$here/failed"
+}
+for what in count hot flame latency gaps; do
+	each $what
+	map --do $what -o "$here/$what/all" "$recs"/*.data "$here/large.data"
+	is $? 3 "$what: all in one process; status 3: one has gaps"
+	reduce -o "$here/$what/one" "$here/$what/all"
+	reduce --units "$here/$what/units" -o "$here/$what/many" "$here/$what"/*.part
+	is $? 3 "$what: parts joined"
+	that "$what: byte for byte the same" - cmp -s "$here/$what/one" "$here/$what/many"
+	# however they are grouped, and in whatever order
+	python3 - "$auxdecode" "$here/$what" >"$here/out" 2>&1 <<'END'
+import glob, os, random, subprocess, sys
+tool, here = sys.argv[1:]
+def join(out, parts, *how):
+    rc = subprocess.run([tool, "reduce", *how, "-o", out, *parts], stderr=subprocess.PIPE)
+    if rc.returncode not in (0, 3):
+        sys.exit(rc.stderr.decode())
+    return open(out, "rb").read()
+parts = sorted(glob.glob(here + "/*.part"))
+want = join(here + "/whole", parts, "--part")
+result = open(here + "/one", "rb").read()
+for seed in range(2):
+    random.seed(seed)
+    left, n = list(parts), 0
+    random.shuffle(left)
+    while len(left) > 1:
+        k = random.randint(2, 5)
+        n += 1
+        out = "%s/tree.%d.%d" % (here, seed, n)
+        join(out, left[:k], "--part")
+        left = left[k:] + [out]
+        random.shuffle(left)
+    assert open(left[0], "rb").read() == want, seed
+    assert join(here + "/tree", left) == result, seed
+END
+	ok $? "$what: the same in any order and grouping" "$here/out"
+done
+
+# ---- and what the commands say ----
+sum=0
+for f in "$recs"/*.data "$here/large.data"; do
+	sum=$((sum + $("$auxdecode" count "$f" 2>/dev/null | sed -n 's/^total insns \([0-9]*\) .*/\1/p')))
+done
+is "$(awk -F '\t' '$5 == "all" { print $1 }' "$here/count/many")" $sum "count: the sum of what count says"
+id=$(grep 'large.data$' "$here/hot/units" | cut -f1)
+# two functions of one name in one place are one stack
+added() { awk '{ n = $NF; sub(/ [0-9]+$/, ""); sum[$0] += n } END { for (s in sum) printf "%s %.0f\n", s, sum[s] }' | sort; }
+reduce -o "$here/large.flame" "$here/flame/$id.part"
+"$auxdecode" flame --per all "$here/large.data" 2>/dev/null | added >"$here/want"
+that "flame: the stacks of flame" - cmp -s <(sort "$here/large.flame") "$here/want"
+reduce --by time "$here/flame/$id.part" | sort >"$here/got"
+"$auxdecode" flame --by time --per all "$here/large.data" 2>/dev/null | added >"$here/want"
+that "flame: by time, too" - cmp -s "$here/got" "$here/want"
+reduce -o "$here/large.hot" "$here/hot/$id.part"
+"$auxdecode" hot --json -n 999999 "$here/large.data" 2>/dev/null >"$here/json"
+reduce -o "$here/large.latency" "$here/latency/$id.part"
+python3 - "$auxdecode" "$here" >"$here/out" 2>&1 <<'END'
+import json, subprocess, sys
+tool, here = sys.argv[1:]
+rows = [l.rstrip("\n").split("\t") for l in open(here + "/large.hot") if not l.startswith("#")]
+got = {}
+for r in rows:
+    if not r[9].startswith("[") or r[10] != "-":
+        k = got.setdefault(r[9], [0, 0, 0])
+        for i, v in enumerate((r[0], r[4], r[8])):
+            k[i] += int(v)
+want = {}
+for f in json.load(open(here + "/json"))["functions"]:
+    k = want.setdefault(f["function"], [0, 0, 0])
+    for i, v in enumerate(("own", "total", "calls")):
+        k[i] += f[v]
+bad = [(k, want.get(k), got.get(k)) for k in sorted(want.keys() | got.keys()) if want.get(k) != got.get(k)]
+print(len(want), "functions", bad[:9])
+assert len(want) > 300 and not bad
+# the slowest functions that have one row: their times are those of latency
+rows = [l.rstrip("\n").split("\t") for l in open(here + "/large.latency") if not l.startswith("#")]
+names = [r[8] for r in rows]
+n = 0
+for r in rows[:60]:
+    if names.count(r[8]) > 1 or r[8].startswith("["):
+        continue
+    d = json.loads(subprocess.run([tool, "latency", "--json", r[8], here + "/large.data"], capture_output=True).stdout)
+    want = [d["calls"], d["mean"], d["min"], d["p50"], d["p90"], d["p99"], d["p99.9"], d["max"]]
+    got = [int(v) for v in r[:8]]
+    got[1] //= got[0]
+    assert got == want, (r, want)
+    n += 1
+    if n == 6:
+        break
+assert n > 3, n
+END
+ok $? "hot, latency: the numbers of the commands" "$here/out"
+is "$(awk -F '\t' '$3 != "cause" { n += $4 } END { print n }' "$here/gaps/many")" \
+	"$("$auxdecode" insn -F ip "$recs/it's torn.data" 2>/dev/null | grep -c '^# gap')" "gaps: as many as insn shows"
+
+# ---- what must not be added ----
+refused() { # STATUS PATTERN WORDS...
+	local status=$1 pattern=$2
+	shift 2
+	"$auxdecode" "$@" >"$here/out" 2>"$here/err"
+	is $? "$status" "$* : status $status" || cat "$here/err"
+	that "and why" "$here/err" grep -q -e "$pattern" "$here/err"
+}
+cd "$here/count" || exit 2
+first=$(grep -m1 'large.data$' units | cut -f1).part
+refused 2 'is in several parts' reduce -o x "$first" "$first"
+refused 2 'have trace in common' reduce -o x all "$first"
+refused 1 'a part of --do hot among' reduce -o x "$first" "$(find ../hot -name '*.part' | head -1)"
+sed '1s/part 1/part 9/' "$first" >old
+refused 1 'part of version 9' reduce -o x old
+head -c 60 "$first" >short
+refused 1 'the part ends in its head' reduce -o x short
+head -c -3 all >short
+refused 1 'a row of a part is cut off' reduce -o x short
+refused 1 'not a part' reduce -o x "$here/large.data"
+that "nothing is written then" - not test -e x
+head -4 units >few
+refused 2 'are of another plan' reduce --units few -o x all
+refused 2 'wants -o FILE' map all
+refused 2 'is no unit' map --unit abc -o x "$here/large.data"
+refused 2 'this recording is' map --unit 0123456789abcdef -o x "$here/large.data"
+refused 2 'calls cross the borders of chunks' map --do flame --unit "$(grep -m1 'large.data$' units | cut -f1)" -o x "$here/large.data"
+refused 2 'fleet wants run' fleet walk
+refused 2 'and -o DIR' fleet run "$here/large.data"
+# what is missing is said, with its share
+n=$(find . -name '*.part' | wc -l)
+first=$(grep -m1 'large.data$' units | cut -f1)
+find . -name '*.part' ! -name "$first.part" >list
+"$auxdecode" reduce --units units -o x @list 2>"$here/err"
+is $? 3 "a unit is missing: status 3"
+that "and which, and how much of the trace that is" "$here/err" grep -Eq "1 of $n units are missing, [0-9.]* % of the trace" "$here/err"
+# work that is done is not done again
+stamp=$(stat -c %Y.%i "$first.part")
+"$auxdecode" map --unit "$first" -o "$first.part" "$here/large.data" 2>"$here/err"
+is $? 0 "a unit that is done: status 0"
+that "it is there already" "$here/err" grep -q 'there already' "$here/err"
+is "$(stat -c %Y.%i "$first.part")" "$stamp" "and is left as it is"
+cd "$OLDPWD" || exit 2
+
+# ---- anything as a part ----
+python3 - "$auxdecode" "$here" >"$here/out" 2>&1 <<'END'
+import random, subprocess, sys
+tool, here = sys.argv[1:]
+random.seed(1)
+for what in "count", "latency", "flame":
+    good = open(here + "/" + what + "/all", "rb").read()
+    good = good[:good.index(b"\nrows")] + b"".join(l + b"\n" for l in good[good.index(b"\nrows"):].split(b"\n")[:60])
+    for i in range(120):
+        bad = bytearray(good)
+        for _ in range(random.randint(1, 4)):
+            at = random.randrange(len(bad))
+            how = random.randrange(3)
+            if how == 0:
+                bad[at] = random.choice(b"\t\n-90\0\xffa:")
+            elif how == 1:
+                del bad[at:at + random.randint(1, 40)]
+            else:
+                bad[at:at] = bad[:random.randint(1, 60)]
+        open(here + "/bad", "wb").write(bad)
+        rc = subprocess.run([tool, "reduce", "-o", "/dev/null", here + "/bad"], stderr=subprocess.PIPE, timeout=60)
+        assert rc.returncode in (0, 1, 2, 3), (what, i, rc)
+END
+ok $? "360 parts with bytes changed: read or refused" "$here/out"
+
+# ---- fleet ----
+"$auxdecode" plan --unit-size 1M "$recs" "$here/large.data" 2>/dev/null >"$here/units"
+n=$(grep -vc '^#' "$here/units")
+run() { "$auxdecode" fleet run --unit-size 1M "$@" "$recs" "$here/large.data" 2>"$here/err"; }
+run -o "$here/local"
+is $? 3 "fleet: on this machine; status 3: one has gaps"
+that "fleet: the result of one process" "$here/err" cmp -s "$here/local/result" "$here/count/one"
+"$auxdecode" fleet status "$here/local" >"$here/out" 2>"$here/err"
+is $? 0 "fleet status: all is done"
+that "fleet status: says so" "$here/out" grep -q "^units *$n of $n done" "$here/out"
+run --do hot -o "$here/local"
+is $? 2 "fleet: another plan in the same directory is refused"
+that "and nothing in it has changed" - cmp -s "$here/local/result" "$here/count/one"
+
+# a recording goes away, and comes back: what is missing is said, the rest is there, and the
+# same words complete it
+mkdir "$here/some"
+cp "$recs"/*.data "$here/some"
+"$auxdecode" plan "$here/some" >"$here/out" 2>/dev/null
+gone=$(grep 'threads.data$' "$here/out" | cut -f1)
+cat >"$here/slow" <<END
+#!/bin/sh
+mv "$here/some/threads.data" "$here/away"
+END
+"$auxdecode" fleet run --on make --do flame -o "$here/made" "$here/some" 2>"$here/err"
+is $? 0 "fleet: a Makefile"
+sh "$here/slow"
+make -k -j2 -C "$here/made" >"$here/out" 2>&1
+is "$(find "$here/made/parts" -name '*.part' | wc -l)" 6 "fleet: make -k makes all but one that fails"
+that "and no result" - not test -e "$here/made/result"
+that "its log says why" - grep -q 'No such file' "$here/made/logs/$gone.log"
+mv "$here/away" "$here/some/threads.data"
+make -j2 -C "$here/made" >"$here/out" 2>&1
+is $? 0 "fleet: make again, with the file back" || cat "$here/out"
+map --do flame -o "$here/all" "$here/some"/*.data
+reduce -o "$here/one" "$here/all"
+that "fleet: the result of one process, by make" - cmp -s "$here/one" "$here/made/result"
+
+# ---- Slurm: four nodes on this machine, one of which dies ----
+lab=$here/lab
+if ! have sbatch || ! have slurmctld; then
+	ok 1 "Slurm is there (tools/deps install test)"
+	finish
+fi
+trap 'tools/slurm-lab down "$lab"' EXIT
+tools/slurm-lab up "$lab" >"$here/out" 2>&1
+ok $? "Slurm, with four nodes" "$here/out" || finish
+export SLURM_CONF=$lab/slurm.conf
+run --on slurm -o "$here/slurm"
+is $? 0 "fleet: jobs for Slurm" || cat "$here/err"
+waits test -s "$here/slurm/result"
+that "fleet: the result of one process, by Slurm" "$here/slurm/finish.log" cmp -s "$here/slurm/result" "$here/count/one"
+# a node dies in the middle: its tasks run elsewhere, or are said to be missing
+"$auxdecode" fleet run --on slurm --do hot -o "$here/killed" "$recs" "$here/large.data" 2>"$here/err"
+tools/slurm-lab kill "$lab" 2
+waits test -s "$here/killed/finish.log"
+waits test -s "$here/killed/result"
+that "fleet: a node dies: the result is there" "$here/killed/finish.log" test -s "$here/killed/result"
+if grep -q missing "$here/killed/finish.log"; then
+	"$auxdecode" fleet run --do hot -o "$here/killed" "$recs" "$here/large.data" 2>"$here/err"
+fi
+that "and is, at last, that of one process" "$here/killed/finish.log" cmp -s "$here/killed/result" "$here/hot/one"
+tools/slurm-lab down "$lab"
+trap - EXIT
+finish
