@@ -57,7 +57,7 @@ is "$(flame --symbol main | grep -vc ';main[; ]')" 0 "--symbol: each stack has i
 is "$(flame | grep ';main[; ]' | sort | sha256sum)" "$(flame --symbol main | sort | sha256sum)" "--symbol: and all of these"
 flame --symbol no_such_function >"$SCRATCH/out"
 is "$?" 1 "a symbol that nothing has: status 1"
-flame --svg --symbol no_such_function >"$SCRATCH/out"
+flame -v --svg --symbol no_such_function >"$SCRATCH/out"
 is "$? $(wc -c <"$SCRATCH/out")" "1 0" "nor is there a picture of it"
 that "and a table of what was dropped" "$SCRATCH/err" grep -q 'in other functions' "$SCRATCH/err"
 for bad in '--by money' '--per cent' '--min much' '--min 101'; do

@@ -122,7 +122,7 @@ done
 name=$(hot -n 1 | awk '!/^#/ { print $7 }')
 is "$(hot --symbol "$name" | awk '!/^#/ { print $7 }')" "$name" "--symbol: one function"
 is "$(hot --blocks --symbol "$name" -n $all | awk '!/^#/ { sub(/\+0x.*/, "", $6); print $6 }' | sort -u)" "$name" "--symbol: blocks in it"
-hot --blocks --symbol no_such_function >"$SCRATCH/out"
+hot -v --blocks --symbol no_such_function >"$SCRATCH/out"
 is "$?" 1 "a symbol that nothing has: status 1"
 that "and a table of what was dropped" "$SCRATCH/err" grep -q 'in other functions' "$SCRATCH/err"
 for bad in '--by money' '--blocks --edges' '--blocks --by time'; do

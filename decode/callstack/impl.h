@@ -301,6 +301,8 @@ int calls_context_queue(struct calls *c, struct thread *t,
 			const struct move *m);
 int calls_context_run(struct calls *c, struct thread *t,
 		      const struct aux_flow *ev);
+/* The same when trace stops or starts. */
+int calls_context_off(struct thread *t, bool on);
 void calls_context_free(struct thread *t);
 /* Decides to which of its stacks the thread switched, and carries out the moves
  * that were put off until that was clear (t->wait). */

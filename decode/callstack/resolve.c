@@ -242,7 +242,9 @@ int calls_resolve_cross(struct calls *c, struct thread *t, const struct move *m)
 struct waiting {
 	struct move m;
 	struct call_count now;
-	struct aux_flow run;	/* kind 0: it is the move */
+	struct aux_flow run;	/* kind 0: it is the move, or: */
+	enum { NO_TRACE_EVENT = 0, TRACE_STOPS, TRACE_STARTS } trace;
+	enum call_untraced why_off;
 };
 
 struct wait {
@@ -414,7 +416,8 @@ void calls_context_free(struct thread *t)
 }
 
 /*
- * Appends a move or a range to those that wait, with the counts of this moment.
+ * Appends a move or a range to those that wait, or, without either, nothing yet, with
+ * the counts of this moment.
  */
 static int enqueue(struct thread *t, const struct move *m,
 		const struct aux_flow *run)
@@ -423,7 +426,7 @@ static int enqueue(struct thread *t, const struct move *m,
 
 	if (array_grow(&w->moves, w->n, &w->cap, sizeof(*w->moves)) < 0)
 		return -AUX_E_NOMEM;
-	w->moves[w->n] = (struct waiting){ .now = t->pub.now };
+	w->moves[w->n] = (struct waiting){ .now = t->pub.now, .why_off = t->pub.why_off };
 	if (m)
 		w->moves[w->n].m = *m;
 	if (run)
@@ -440,6 +443,15 @@ int calls_context_run(struct calls *c, struct thread *t,
 	if (rc || t->wait->n < MAX_WAIT)
 		return rc;
 	return calls_context_decide(c, t);
+}
+
+int calls_context_off(struct thread *t, bool on)
+{
+	int rc = enqueue(t, NULL, NULL);
+
+	if (!rc)
+		t->wait->moves[t->wait->n - 1].trace = on ? TRACE_STARTS : TRACE_STOPS;
+	return rc;
 }
 
 /* How many frames of the current stack are left if control returns to an
@@ -535,24 +547,38 @@ static int turn_to(struct calls *c, struct thread *t, const struct wait *w,
 					    flags);
 }
 
+/* What waited, as it would have been done then; it may have to wait again. */
+static int carry_out(struct calls *c, struct thread *t, const struct waiting *w)
+{
+	t->pub.now = w->now;
+	t->pub.why_off = w->why_off;
+	if (w->trace && t->wait)
+		return calls_context_off(t, w->trace == TRACE_STARTS);
+	if (w->trace)
+		return c->ops->off ? c->ops->off(c->priv, &t->pub, w->trace == TRACE_STARTS) :
+				     0;
+	if (!w->run.kind)
+		return calls_go(c, t, &w->m);
+	if (t->wait)
+		return enqueue(t, NULL, &w->run);
+	return c->ops->run ? c->ops->run(c->priv, &t->pub, &w->run) : 0;
+}
+
 int calls_context_decide(struct calls *c, struct thread *t)
 {
 	struct wait *w = t->wait;
 	struct call_count now = t->pub.now;
+	enum call_untraced why_off = t->pub.why_off;
 	const struct candidate *picked = pick(t);
 	int rc;
 
 	t->wait = NULL;
 	t->pub.now = w->moves[0].now;
 	rc = turn_to(c, t, w, picked);
-	for (uint32_t k = 1; k < w->n && !rc; k++) {
-		t->pub.now = w->moves[k].now;
-		if (!w->moves[k].run.kind)
-			rc = calls_go(c, t, &w->moves[k].m);
-		else if (c->ops->run)
-			rc = c->ops->run(c->priv, &t->pub, &w->moves[k].run);
-	}
+	for (uint32_t k = 1; k < w->n && !rc; k++)
+		rc = carry_out(c, t, &w->moves[k]);
 	t->pub.now = now;
+	t->pub.why_off = why_off;
 	free(w->moves);
 	free(w->backs);
 	free(w);

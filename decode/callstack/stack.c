@@ -961,9 +961,9 @@ static int on_trace(struct calls *c, struct thread *t,
 	if (t->off == !on)
 		return rc;
 	t->off = !on;
-	if (!rc && c->ops->off)
-		rc = c->ops->off(c->priv, &t->pub, on);
-	return rc;
+	if (rc || !c->ops->off)
+		return rc;
+	return t->wait ? calls_context_off(t, on) : c->ops->off(c->priv, &t->pub, on);
 }
 
 /* What waits is decided first. A gap of an unknown thread is reported without
