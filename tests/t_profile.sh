@@ -297,7 +297,7 @@ done
 
 strip -o "$dir/bare" "$dir/pie"
 "$auxcap" -q -e soft_pt//u -o "$dir/bare.data" -- "$dir/bare" >/dev/null 2>&1
-profile autofdo bare
+profile autofdo bare -v
 is $? 1 "without debug information there is no profile"
 that "the table says where all went" "$dir/bare.autofdo.err" \
 	grep -Eq '^ *without a source line *[1-9]' "$dir/bare.autofdo.err"
