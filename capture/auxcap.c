@@ -135,9 +135,10 @@ static const struct option_row what_rows[] = {
 	  OPTION_AT(OPTIONS, kernel.snapshot, bool) },
 	{ .name = "when", .arg = "WHAT", .parse = cmd_parse_when,
 	  .values = "crash exit signal=SEGV signal=ABRT",
-	  .help = "wait for a moment, of soft_pt: FUNCTION, 'FUNCTION >\n"
-		  "200us', signal=SEGV, crash, exit; may be repeated. With\n"
-		  "-S it saves the trace, else it is noted in the file" },
+	  .help = "wait for a moment: signal=SEGV, crash, exit; of soft_pt\n"
+		  "also FUNCTION, 'FUNCTION > 200us', else SUBSYSTEM:NAME\n"
+		  "(a tracepoint); may be repeated. With -S it saves the\n"
+		  "trace, else it is noted in the file" },
 	{ .name = "when-count", .arg = "N", .zero = "waits for nothing",
 	  .help = "take only the first N of them",
 	  OPTION_NUMBER(OPTIONS, when.count) },

@@ -27,7 +27,8 @@ soft="-e soft_pt//u"
 	refused "--cooldown alone" 'go with --when' $soft --cooldown 1ms
 	refused "--when-delay without -S" 'needs -S' $soft --when main --when-delay 1ms
 	refused "-m without -S" '-S -m ,SIZE' $soft -m ,64K
-	refused "an event of the kernel" 'needs a software source' -e cpu-clock --when main
+	refused "a function, of the kernel" 'waited for by a software source' -e cpu-clock --when main
+	refused "a tracepoint, of soft_pt" 'needs an event of the kernel' $soft --when sched:sched_switch
 	refused "soft_etm" 'soft_etm has it not' -e soft_etm//u --when main
 	refused "emulate" 'needs step or native' -e soft_pt/emulate/u --when main
 	refused "-S by thread" 'without --per-thread' $soft -S --per-thread

@@ -32,7 +32,9 @@ struct cmd_options {
 	struct evlist_word words[CMD_EVENTS_MAX];	/* -e, --filter */
 	size_t n_words;
 	struct kernel_options kernel;	/* words and target.argv not yet set */
-	struct triggers when;	/* --when and what goes with it */
+	struct triggers when;	/* --when and what goes with it; as events of the kernel:
+				 * with their filters */
+	char when_event[TRIGGERS_MAX][128], when_filter[TRIGGERS_MAX][256];
 	struct writer_options writer;
 	unsigned switch_keep;
 	const char *path;	/* -o */

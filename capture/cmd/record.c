@@ -784,6 +784,11 @@ static int take_ring(struct recording *rec, struct source_job *job, bool by_defa
 	if (!o->when.n && (o->when.count || o->when.cooldown_ns || o->when.delay_ns))
 		return cmd_usage("--when-count, --cooldown and --when-delay go with "
 				 "--when");
+	for (size_t i = 0; i < o->when.n; i++)
+		if (o->when.v[i].kind == TRIGGER_EVENT)
+			return cmd_usage("--when %.60s: a tracepoint needs an event of the "
+					 "kernel (-e), not %s", o->when.v[i].text,
+					 rec->ops->name);
 	if (o->when.delay_ns && !k->snapshot)
 		return cmd_usage("--when-delay needs -S: without it all is recorded");
 	job->triggers = o->when.n ? &o->when : NULL;
@@ -841,6 +846,36 @@ static int record_software(struct recording *rec, struct source_job *job,
 	return ret;
 }
 
+/* --when as events of the kernel. */
+static int take_triggers(struct cmd_options *o)
+{
+	if (!o->when.n && (o->when.count || o->when.cooldown_ns || o->when.delay_ns))
+		return cmd_usage("--when-count, --cooldown and --when-delay go with "
+				 "--when");
+	if (o->when.delay_ns && !o->kernel.snapshot && !o->kernel.overwrite)
+		return cmd_usage("--when-delay needs -S: without it all is recorded");
+	for (size_t i = 0; i < o->when.n; i++) {
+		struct evlist_word *w = &o->words[o->n_words];
+
+		if (!trigger_tracepoint(&o->when.v[i], o->when_event[i],
+					sizeof(o->when_event[i]), o->when_filter[i],
+					sizeof(o->when_filter[i])))
+			return cmd_usage("--when \"%.60s\": functions are waited for by "
+					 "a software source (-e soft_pt//u); the kernel's "
+					 "have SUBSYSTEM:TRACEPOINT, signal=NAME, crash "
+					 "and exit", o->when.v[i].text);
+		if (o->n_words == CMD_EVENTS_MAX)
+			return cmd_usage("more than %d events", CMD_EVENTS_MAX);
+		*w = (struct evlist_word){ .text = o->when_event[i],
+					   .trigger = (uint32_t)i + 1 };
+		if (*o->when_filter[i])
+			w->filter = o->when_filter[i];
+		o->n_words++;
+	}
+	o->kernel.triggers = o->when.n ? &o->when : NULL;
+	return CMD_OK;
+}
+
 /* Checks what needs other options beside it, then records. */
 static int record_kernel(struct recording *rec, struct source_job *job)
 {
@@ -853,9 +888,8 @@ static int record_kernel(struct recording *rec, struct source_job *job)
 	if (o->truth || o->inject_overflow)
 		return usage(&diag, o->truth ? "--truth" : "--inject-overflow",
 			     "needs a software source (-e soft_pt//u)");
-	if (o->when.n)
-		return usage(&diag, "--when", "needs a software source "
-			     "(-e soft_pt//u)");
+	if (take_triggers(o) != CMD_OK)
+		return CMD_USAGE;
 	if (k->delay_ms == KERNEL_START_DISABLED && !k->control)
 		return usage(&diag, "-D -1", "needs --control, to enable it");
 	if ((k->switch_signal || k->switch_ms || k->switch_size) &&

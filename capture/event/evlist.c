@@ -647,6 +647,11 @@ static int configure(struct build *b, struct evlist_event *ev)
 	}
 	if (!ret)
 		ret = set_terms(ev, b->diag);
+	ev->trigger = b->word->trigger;
+	if (ev->trigger) {	/* each one, whatever -F and -c say */
+		ev->attr.freq = 0;
+		ev->attr.sample_period = 1;
+	}
 	if (!ret)
 		ret = name_event(b, ev);
 	return ret ? ret : set_filter(b, ev);

@@ -36,6 +36,7 @@ struct evlist_event {
 	bool any_task;		/* opened with pid -1 if permitted, even when
 				 * the target is a task */
 	bool immediate;		/* enabled when opened, not on exec */
+	uint32_t trigger;	/* as in its evlist_word */
 };
 
 struct evlist {
@@ -56,6 +57,7 @@ struct evlist {
 struct evlist_word {
 	const char *text;	/* of one -e */
 	const char *filter;	/* the --filter that followed it, or NULL */
+	uint32_t trigger;	/* of --when, from 1: each time wakes us; 0: none */
 };
 
 struct evlist_options {

@@ -120,6 +120,58 @@ static int parse_function(struct trigger *tr, const char *text, struct aux_diag 
 	return 0;
 }
 
+/* SUBSYSTEM:NAME or SUBSYSTEM:NAME/FILTER/. False: it is none. */
+static bool parse_event(struct trigger *tr, const char *text)
+{
+	static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+				   "0123456789";
+	size_t a = strspn(text, word), b, n = strlen(text);
+
+	if (!a || text[a] != ':')
+		return false;
+	b = strspn(text + a + 1, word);
+	if (!b || (text[a + 1 + b] && (text[a + 1 + b] != '/' || text[n - 1] != '/' ||
+				       n < a + b + 4)))
+		return false;
+	tr->kind = TRIGGER_EVENT;
+	tr->name = strndup(text, a + 1 + b);
+	if (text[a + 1 + b])
+		tr->filter = strndup(text + a + b + 2, n - (a + b + 3));
+	return true;
+}
+
+bool trigger_tracepoint(const struct trigger *tr, char *event, size_t event_len,
+			char *filter, size_t filter_len)
+{
+	const char *name = "signal:signal_deliver";
+	size_t used;
+
+	*filter = '\0';
+	if (tr->kind == TRIGGER_FUNCTION)
+		return false;
+	if (tr->kind == TRIGGER_EXIT)
+		name = "sched:sched_process_exit";
+	if (tr->kind == TRIGGER_EVENT)
+		name = tr->name;
+	snprintf(event, event_len, "%s", name);
+	if (tr->kind == TRIGGER_SIGNAL)
+		snprintf(filter, filter_len, "sig == %d", tr->signo);
+	if (tr->kind == TRIGGER_EVENT && tr->filter)
+		snprintf(filter, filter_len, "%s", tr->filter);
+	if (tr->kind != TRIGGER_CRASH)
+		return true;
+	/* SIG_DFL is 0 */
+	used = (size_t)snprintf(filter, filter_len, "sa_handler == 0 && (");
+	for (size_t i = 0; i < N_SIGNALS && used < filter_len; i++)
+		if (signals[i].fatal)
+			used += (size_t)snprintf(filter + used, filter_len - used,
+						 "%ssig == %d", i ? " || " : "",
+						 signals[i].signo);
+	if (used < filter_len)
+		snprintf(filter + used, filter_len - used, ")");
+	return true;
+}
+
 /* A regular expression that cannot be one is refused now. */
 static int check_name(const struct trigger *tr, struct aux_diag *diag)
 {
@@ -155,8 +207,24 @@ int trigger_add(struct triggers *t, const char *text, struct aux_diag *diag)
 		return parse_signal(tr, text + 7, diag);
 	if (!strcmp(text, "crash") || !strcmp(text, "exit"))
 		return parse_signal(tr, text, diag);
+	if (parse_event(tr, text))
+		return 0;
 	err = parse_function(tr, text, diag);
 	return err ? err : check_name(tr, diag);
+}
+
+void trigger_label(const struct trigger *tr, const struct trigger_moment *m,
+		   char text[TRIGGER_LABEL])
+{
+	int n = snprintf(text, TRIGGER_LABEL, "%.120s: %u/%u on cpu %u at %llu.%09llu",
+			 tr->text, m->pid, m->tid, m->cpu,
+			 (unsigned long long)(m->time_ns / 1000000000),
+			 (unsigned long long)(m->time_ns % 1000000000));
+
+	if (m->took_ns && n > 0 && n < TRIGGER_LABEL)
+		snprintf(text + n, (size_t)(TRIGGER_LABEL - n), ", took %llu.%03llu us",
+			 (unsigned long long)(m->took_ns / 1000),
+			 (unsigned long long)(m->took_ns % 1000));
 }
 
 void triggers_fini(struct triggers *t)
@@ -164,6 +232,7 @@ void triggers_fini(struct triggers *t)
 	for (size_t i = 0; i < t->n; i++) {
 		free(t->v[i].name);
 		free(t->v[i].path);
+		free(t->v[i].filter);
 	}
 	t->n = 0;
 }

@@ -7,6 +7,7 @@
  *	signal=SEGV		a thread gets the signal
  *	signal=crash, crash	one that ends its process with a core file
  *	signal=exit, exit	a process ends
+ *	SUBSYSTEM:NAME[/FILTER/]	a tracepoint, of the kernel's sources
  *
  * FUNCTION is the name as the file has it or as the source has it (C++, with or without
  * arguments), a glob, an extended regular expression between slashes, or 0xADDRESS as
@@ -24,7 +25,9 @@
 
 #define TRIGGERS_MAX 32
 
-enum trigger_kind { TRIGGER_FUNCTION, TRIGGER_SIGNAL, TRIGGER_CRASH, TRIGGER_EXIT };
+enum trigger_kind {
+	TRIGGER_FUNCTION, TRIGGER_SIGNAL, TRIGGER_CRASH, TRIGGER_EXIT, TRIGGER_EVENT,
+};
 
 struct trigger {
 	const char *text;	/* as given, the caller's */
@@ -34,6 +37,7 @@ struct trigger {
 	uint64_t addr;
 	uint64_t longer_ns;	/* 0: when it begins */
 	int signo;		/* SIGNAL */
+	char *filter;		/* EVENT, whose name is in name; NULL: none */
 };
 
 struct triggers {
@@ -55,6 +59,20 @@ void triggers_fini(struct triggers *t);
  */
 int trigger_offsets(const struct trigger *tr, const char *path, const char *file,
 		    bool program, uint64_t **v, size_t *n);
+/*
+ * The same for the kernel: a tracepoint and its filter, as -e and --filter have them, into
+ * buffers. False: it is a function.
+ */
+bool trigger_tracepoint(const struct trigger *tr, char *event, size_t event_len,
+			char *filter, size_t filter_len);
+/* "parse > 200us: 4711/4712 on cpu 1 at 12.345678901, took 251.004 us" */
+#define TRIGGER_LABEL 256
+struct trigger_moment {
+	uint64_t time_ns, took_ns;	/* took: of a call; 0: it is none */
+	uint32_t pid, tid, cpu;
+};
+void trigger_label(const struct trigger *tr, const struct trigger_moment *m,
+		   char text[TRIGGER_LABEL]);
 /* Whether the signal ends a process with a core file unless it is caught. */
 bool trigger_is_fatal(int signo);
 

@@ -187,15 +187,22 @@ static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
 }
 
 /* The attr of the event that a record's identifier names; NULL: not ours. */
-static const struct perf_event_attr *attr_of(const struct recorder *r, uint64_t id)
+static const struct evlist_event *event_of(const struct recorder *r, uint64_t id)
 {
 	const struct evset *set = r->config.set;
 	size_t i;
 
 	for (i = 0; i < set->n_fds; i++)
 		if (set->fds[i].id == id)
-			return &r->config.events->events[set->fds[i].event].attr;
+			return &r->config.events->events[set->fds[i].event];
 	return NULL;
+}
+
+static const struct perf_event_attr *attr_of(const struct recorder *r, uint64_t id)
+{
+	const struct evlist_event *ev = event_of(r, id);
+
+	return ev ? &ev->attr : NULL;
 }
 
 /*
@@ -443,6 +450,29 @@ static void end_throttle(struct rec_reader *rd, struct rec_ring *rr, uint64_t t)
 		ledger_until(l, LEDGER_NO_STREAM, AUX_LEDGER_THROTTLED, t);
 }
 
+/* A sample of an event that --when waits for: IDENTIFIER, [IP], TID, TIME. */
+static void inspect_moment(struct rec_reader *rd, const struct rec_ring *rr,
+			   const struct perf_event_header *h, uint64_t time_ns)
+{
+	const uint8_t *p = (const uint8_t *)(h + 1);
+	struct rec_moment m = { .m = { .time_ns = time_ns,
+				       .cpu = (uint32_t)rr->set->cpu } };
+	const struct evlist_event *ev;
+	uint64_t id;
+
+	if (!time_ns)	/* too short, or of no event */
+		return;
+	memcpy(&id, p, sizeof(id));
+	ev = event_of(rd->r, id);
+	if (!ev || !ev->trigger)
+		return;
+	p += ev->attr.sample_type & PERF_SAMPLE_IP ? 16 : 8;
+	memcpy(&m.m.pid, p, sizeof(m.m.pid));
+	memcpy(&m.m.tid, p + 4, sizeof(m.m.tid));
+	m.trigger = ev->trigger;
+	rec_moment_add(rd->r, &m);
+}
+
 void rec_inspect(struct rec_reader *rd, struct rec_ring *rr,
 	      const struct perf_event_header *h)
 {
@@ -479,6 +509,7 @@ void rec_inspect(struct rec_reader *rd, struct rec_ring *rr,
 		break;
 	case PERF_RECORD_SAMPLE:
 		rd->stats.n_samples++;
+		inspect_moment(rd, rr, h, t);
 		if (rd->r->config.sampling)
 			rd->stats.sampled_bytes += sampled_trace(rd->r, h);
 		break;

@@ -290,11 +290,24 @@ struct rec_reader {
 	uint64_t *copy;		/* a record that wraps around the ring's end */
 };
 
+struct rec_moment;
+
+/* A queue; fd is readable while something is in it. */
+struct rec_moments {
+	pthread_mutex_t lock;
+	struct rec_moment *v;
+	size_t n, cap;
+	int fd;
+	bool nomem;
+};
+
 /*
- * Lock order: held, then the readers' locks by index. The writer, the ledger
- * and codesave lock themselves and call nothing of ours.
+ * Lock order: held, then the readers' locks by index. The writer, the ledger,
+ * codesave and moments lock themselves and call nothing of ours.
  */
 struct recorder {
+	struct rec_moments moments;
+
 	/* Constant after recorder_new. */
 	struct recorder_config config;
 	struct rec_ring *rings;
@@ -316,6 +329,23 @@ struct recorder {
 
 	pthread_mutex_t held;	/* one holder at a time */
 };
+
+/*
+ * moments.c: what --when waits for. The readers find it in the rings, the main thread takes
+ * it.
+ */
+struct rec_moment {
+	struct trigger_moment m;
+	uint32_t trigger;	/* from 1 */
+};
+
+/* Called by a reader, for each record of a trigger's event. */
+void rec_moment_add(struct recorder *r, const struct rec_moment *m);
+/* All that have come since, in *v, which is the caller's; how many. -AUX_E_NOMEM: some are
+ * missing. */
+int recorder_moments(struct recorder *r, struct rec_moment **v);
+void rec_moments_init(struct rec_moments *ms);
+void rec_moments_fini(struct rec_moments *ms);
 
 #define REC_COPY_MAX 65536	/* perf_event_header.size has 16 bits */
 

@@ -108,6 +108,8 @@ struct kernel_options {
 	bool switch_signal;	/* --switch-output: on SIGUSR2, unless that
 				 * signal takes snapshots */
 	const char *control;	/* --control; NULL: none */
+	const struct triggers *triggers; /* --when, whose events are among words; or
+					  * NULL */
 	bool no_synth;		/* do not synthesize what existed before */
 	bool kcore;		/* save the kernel's code */
 	bool no_code;		/* do not save code that programs generate */

@@ -56,6 +56,7 @@ void recorder_free(struct recorder *r)
 		rec_free_copy(rr);
 	}
 	free_readers(r);
+	rec_moments_fini(&r->moments);
 	if (r->wake_fd >= 0)
 		close(r->wake_fd);
 	pthread_mutex_destroy(&r->held);
@@ -123,6 +124,7 @@ int recorder_new(struct recorder **out, const struct recorder_config *config,
 	if (r) {
 		r->wake_fd = -1;
 		pthread_mutex_init(&r->held, NULL);
+		rec_moments_init(&r->moments);
 		r->config = *config;
 		r->n_rings = config->set->n_rings;
 		r->n_readers = count_readers(config);

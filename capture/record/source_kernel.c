@@ -150,7 +150,12 @@ static void set_watermarks(struct kernel *k, const struct explain_fit *fit)
 	for (i = 0; i < l->n; i++) {
 		struct perf_event_attr *a = &l->events[i].attr;
 
-		a->watermark = 1;
+		/* a trigger wakes its reader each time it comes */
+		a->watermark = !k->events.events[i].trigger;
+		if (k->events.events[i].trigger) {
+			a->wakeup_events = 1;
+			continue;
+		}
 		a->wakeup_watermark = (uint32_t)min_size(
 			fit->data_pages * size / DATA_WAKEUP_DIVISOR, max);
 		if (l->events[i].aux && !k->o->snapshot && !samples_aux(l))

@@ -123,20 +123,6 @@ void step_trigger_reset(struct step_process *proc)
 
 /* ---- moments ---- */
 
-/* "parse > 200us": 4711/4712 on cpu 1 at 12.345678901, took 251.004 us */
-static void make_label(const struct step_moment *m, char *text, size_t len)
-{
-	int n = snprintf(text, len, "%.120s: %u/%u on cpu %u at %llu.%09llu",
-			 m->trigger->text, m->pid, m->tid, m->cpu,
-			 (unsigned long long)(m->time_ns / 1000000000),
-			 (unsigned long long)(m->time_ns % 1000000000));
-
-	if (m->took_ns && n > 0 && (size_t)n < len)
-		snprintf(text + n, len - (size_t)n, ", took %llu.%03llu us",
-			 (unsigned long long)(m->took_ns / 1000),
-			 (unsigned long long)(m->took_ns % 1000));
-}
-
 static void flush_all(struct step *st)
 {
 	for (struct step_thread *t = st->threads; t; t = t->next)
@@ -148,10 +134,11 @@ static int take(struct step *st, const struct step_moment *m)
 {
 	struct soft_moment label = { .time_ns = m->time_ns, .took_ns = m->took_ns,
 				     .pid = m->pid, .tid = m->tid, .cpu = m->cpu };
-	char text[256];
+	const struct trigger_moment when = { m->time_ns, m->took_ns, m->pid, m->tid, m->cpu };
+	char text[TRIGGER_LABEL];
 	int err;
 
-	make_label(m, text, sizeof(text));
+	trigger_label(m->trigger, &when, text);
 	flush_all(st);
 	label.text = text;
 	err = soft_moment(st->s, &label);
