@@ -93,6 +93,19 @@ for c in hello_asm hello_static; do
 	wanted "$c" && as_step "$c" "$programs/$c"
 done
 
+# the time of each call, by CYC packets, is that of its instructions
+if wanted timed; then
+	for how in native step; do
+		"$auxcap" -q -e "soft_pt/$how,cyc,mtc=0/u" -o "$SCRATCH/timed" -- "$programs/sorts" 3 >"$SCRATCH/out" 2>&1 </dev/null
+		# all of its own but those that make system calls
+		"$auxdecode" find -F insns,dur,sym --module sorts "$SCRATCH/timed" 2>"$SCRATCH/err" |
+			awk '!/^#/ && $3 != "main" && $3 != "_start"' | sort >"$SCRATCH/$how"
+	done
+	that "timed: calls take what they take when they are stepped" "$SCRATCH/err" cmp -s "$SCRATCH/native" "$SCRATCH/step"
+	that "timed: there are many" "$SCRATCH/native" test "$(wc -l <"$SCRATCH/native")" -gt 1000
+	that "timed: and of many lengths" "$SCRATCH/native" test "$(cut -d' ' -f2 "$SCRATCH/native" | sort -u | wc -l)" -gt 10
+fi
+
 for c in threads feature_timer stack_threads pingpong; do
 	wanted "$c" || continue
 	for ((i = 0; i < ${REPEAT:-2}; i++)); do

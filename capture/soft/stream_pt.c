@@ -245,6 +245,21 @@ static void run_block_pt(struct soft_thread *t, const struct soft_block *b,
 	e->tsc += n_insns;
 }
 
+/* What a TIP depends on. */
+enum tips {
+	TIPS_SLOW,	/* return compression, deferred TIPs, or a full IP */
+	TIPS_TIMED,	/* CYC before it, else nothing */
+	TIPS_PLAIN,
+};
+
+static enum tips tips_of(const struct pt_encoder *e)
+{
+	const struct pt_encode_config *c = &e->config;
+
+	return c->retcomp || c->defer_tip || e->full_ip ? TIPS_SLOW :
+	       c->cyc ? TIPS_TIMED : TIPS_PLAIN;
+}
+
 /*
  * Encodes the transition from prev to ip if it is a frequent one; false: it is
  * for transition_slow(). A condition has then been counted already, which that
@@ -253,7 +268,7 @@ static void run_block_pt(struct soft_thread *t, const struct soft_block *b,
  */
 static inline __attribute__((always_inline)) bool
 transition_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *h,
-	  const struct soft_block *prev, uint64_t ip, const bool plain)
+	  const struct soft_block *prev, uint64_t ip, const enum tips tips)
 {
 	uint32_t cls = prev->cls;
 
@@ -264,9 +279,14 @@ transition_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *
 		return (taken | (ip == prev->end)) & (++h->n_bits < PT_TNT_MAX);
 	}
 	if (BY_TIP >> cls & 1) {
-		if (!plain || e->pos >= e->limit)
+		if (tips == TIPS_SLOW || e->pos >= e->limit)
 			return false;
 		e->hot = *h;
+		if (tips == TIPS_TIMED) {
+			pt_encode_tip_slow(e, ip, false);
+			*h = e->hot;
+			return true;
+		}
 		if (h->n_bits > 6)
 			pt_encode_flush_tnt(e);
 		pt_encode_tip_short(e, ip);
@@ -274,7 +294,7 @@ transition_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *
 		h->bits = 0;
 		return true;
 	}
-	if (cls == X86_JUMP || (plain && cls == X86_CALL))
+	if (cls == X86_JUMP || (tips != TIPS_SLOW && cls == X86_CALL))
 		return ip == prev->target &&
 		       (ip > prev->start || is_new_loop(t, e, h->n_bits, ip));
 	return ip == prev->end && TO_END >> cls & 1;
@@ -299,14 +319,13 @@ transition_slow(struct soft_thread *t, const struct soft_block *prev, uint64_t i
 
 /*
  * Encodes blocks until the end, or until the encoder is in an overflow; returns
- * how many. plain is a constant where this is expanded: no option that a TIP
- * depends on is set (return compression, CYC, deferred TIPs). h holds the
- * encoder's hot fields in registers, so it is stored before and loaded after
- * each call that may use them.
+ * how many. tips is a constant where this is expanded. h holds the encoder's hot
+ * fields in registers, so it is stored before and loaded after each call that may
+ * use them.
  */
 static inline __attribute__((always_inline)) size_t
 run_fast(struct soft_thread *t, const struct soft_block *table,
-	 const uint32_t *ids, size_t n, const bool plain)
+	 const uint32_t *ids, size_t n, const enum tips tips)
 {
 	struct pt_encoder *e = &t->st->e;
 	const struct soft_block *prev = &t->last, *b = prev;
@@ -318,7 +337,7 @@ run_fast(struct soft_thread *t, const struct soft_block *table,
 	for (i = 0; i < n; prev = b, i++) {
 		b = &table[ids[i]];
 		if (__builtin_expect(!transition_fast(t, e, &h, prev, b->start,
-						plain), 0)) {
+						tips), 0)) {
 			e->hot = h;
 			transition_slow(t, prev, b->start);
 			h = e->hot;
@@ -353,9 +372,14 @@ static size_t run_pt(struct soft_thread *t, const struct soft_block *table,
 		run_block_pt(t, &table[ids[0]], table[ids[0]].n_insns);
 		return 1;
 	}
-	if (c->retcomp || c->cyc || c->defer_tip || t->st->e.full_ip)
-		return run_fast(t, table, ids, n, false);
-	return run_fast(t, table, ids, n, true);
+	switch (tips_of(&t->st->e)) {
+	case TIPS_SLOW:
+		return run_fast(t, table, ids, n, TIPS_SLOW);
+	case TIPS_TIMED:
+		return run_fast(t, table, ids, n, TIPS_TIMED);
+	default:
+		return run_fast(t, table, ids, n, TIPS_PLAIN);
+	}
 }
 
 /*
@@ -459,7 +483,9 @@ run_by_blocks(struct soft_thread *t, const struct soft_block *table,
 	}
 	for (i = 0; i < n; i++)
 		ids[i] = p->first + i;
-	i = (uint32_t)run_fast(t, table, ids, n, true);
+	i = (uint32_t)(t->st->e.config.cyc ?
+		       run_fast(t, table, ids, n, TIPS_TIMED) :
+		       run_fast(t, table, ids, n, TIPS_PLAIN));
 	run_each(t, table, p, i);
 }
 
@@ -497,10 +523,9 @@ static inline void put_tail(struct pt_encoder *e, struct encode_hot *h,
 static bool is_plain(const struct soft_thread *t)
 {
 	const struct pt_encoder *e = &t->st->e;
-	const struct pt_encode_config *c = &e->config;
 
-	return !t->resync && !e->lost && c->branch && !t->s->config.n_filters &&
-	       !c->retcomp && !c->cyc && !c->defer_tip && !e->full_ip;
+	return !t->resync && !e->lost && e->config.branch &&
+	       !t->s->config.n_filters && tips_of(e) != TIPS_SLOW;
 }
 
 /* With the time packets of a path e->limit may be reached. */
@@ -509,12 +534,26 @@ static bool is_near(const struct pt_encoder *e)
 	return e->limit - e->pos < PT_GROUP_MAX;
 }
 
+/* With CYC each packet has the time where it is, so a path that has any runs by
+ * blocks. */
+static inline __attribute__((always_inline)) bool
+goes_by_blocks(const struct pt_encoder *e, const struct soft_path *p, uint32_t n_bits,
+	       bool due, const enum tips tips)
+{
+	if (p->by_blocks || e->lost)
+		return true;
+	if (tips == TIPS_TIMED)
+		return due || p->tail || n_bits + p->n_bits >= PT_TNT_MAX;
+	return p->tail && (e->pos >= e->limit || (due && is_near(e)));
+}
+
 /* Time packets come before the path that they are due in, and not where it runs by blocks,
- * which have their own: time would go back at a PSB between these.
+ * which have their own: time would go back at a PSB between these. tips is a constant.
  * Returns how many were encoded: fewer where an overflow begins. */
-static size_t run_plain(struct soft_thread *t, const struct soft_block *table,
-			const struct soft_path *paths, const uint32_t *ids,
-			size_t n)
+static inline __attribute__((always_inline)) size_t
+run_plain(struct soft_thread *t, const struct soft_block *table,
+	  const struct soft_path *paths, const uint32_t *ids, size_t n,
+	  const enum tips tips)
 {
 	struct pt_encoder *e = &t->st->e;
 	const struct soft_block *prev = &t->last;
@@ -532,16 +571,14 @@ static size_t run_plain(struct soft_thread *t, const struct soft_block *table,
 			open = true;	/* a mistake: unexplained */
 		}
 		if (open && __builtin_expect(!transition_fast(t, e, &h, prev,
-					p->start, true), 0)) {
+					p->start, tips), 0)) {
 			e->hot = h;
 			transition_slow(t, prev, p->start);
 			h = e->hot;
 			event_tsc = e->event_tsc;
 		}
 		due = h.tsc + p->n_insns >= event_tsc;
-		if (__builtin_expect(p->by_blocks || e->lost ||
-				     (p->tail && (e->pos >= e->limit ||
-						  (due && is_near(e)))), 0)) {
+		if (__builtin_expect(goes_by_blocks(e, p, h.n_bits, due, tips), 0)) {
 			e->hot = h;
 			t->last = soft_at_ip(p->start);
 			run_by_blocks(t, table, p);
@@ -583,8 +620,10 @@ static size_t run_paths_pt(struct soft_thread *t,
 			   const struct soft_path *paths, const uint32_t *ids,
 			   size_t n)
 {
+	if (is_plain(t) && t->st->e.config.cyc)
+		return run_plain(t, table, paths, ids, n, TIPS_TIMED);
 	if (is_plain(t))
-		return run_plain(t, table, paths, ids, n);
+		return run_plain(t, table, paths, ids, n, TIPS_PLAIN);
 	run_each(t, table, &paths[ids[0]], 0);
 	return 1;
 }
