@@ -54,7 +54,7 @@ follows() {
 		words=${words/#auxdecode tui/auxdecode hot}
 		sh -c "$words" >run.out 2>run.err </dev/null
 		rc=$?
-		if [ $rc != 0 ] || grep -Eq 'missing code|no-code' run.err run.out; then
+		if [ $rc != 0 ] || grep -Eq 'needed, for|no-code' run.err run.out; then
 			bad=1
 			echo "# $rc: $words"
 			head -n 3 run.err | sed 's/^/#  /'

@@ -162,7 +162,7 @@ is "$("$auxdecode" profile --to bolt --module "$place/prog" "$h/list" 2>&1 | sha
 # the same without the program: what is missing is named
 rm "$place/prog"
 "$auxdecode" insn "$data" >"$SCRATCH/out" 2>"$SCRATCH/err"
-that "code is missing, and it says where" "$SCRATCH/err" grep -q "missing code" "$SCRATCH/err"
+that "code is missing, and it says where" "$SCRATCH/err" grep -q "needed, for [0-9]* of them: " "$SCRATCH/err"
 all any missing "$data"
 for c in insn info dump raw count bundle; do
 	"$auxdecode" $c "$place/none" >"$SCRATCH/out" 2>"$SCRATCH/err"

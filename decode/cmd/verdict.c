@@ -329,6 +329,30 @@ static uint64_t count_gaps(const struct verdict *v)
 	return n;
 }
 
+/* Where advice_code() begins to say what to do; the end: it says nothing. */
+static const char *fix_in(const char *text)
+{
+	const char *fix = strstr(text, "give ");
+
+	return fix && fix - text > 2 ? fix : text + strlen(text);
+}
+
+/* What was needed and is not there, file by file; what to do once below those that it
+ * is the same for. */
+static void say_needed(const struct verdict *v)
+{
+	for (unsigned i = 0; i < v->n_texts; i++) {
+		const char *text = v->missing[i], *fix = fix_in(text);
+		size_t facts = (size_t)(fix - text) - (*fix ? 2 : 0);
+
+		cmd_line("  needed, for %llu of them: %.*s",
+			 (unsigned long long)v->n_missing[i], (int)facts, text);
+		if (*fix && (i + 1 == v->n_texts ||
+			     strcmp(fix, fix_in(v->missing[i + 1]))))
+			cmd_line("    %s", fix);
+	}
+}
+
 /* Gaps by cause, then the reasons for missing code. */
 static void say_gaps(const struct verdict *v)
 {
@@ -342,9 +366,7 @@ static void say_gaps(const struct verdict *v)
 			cmd_line("  %6llu %-13s %s",
 				(unsigned long long)v->n_gaps[i], gap_name(i),
 				advice_gap(i));
-	for (unsigned i = 0; i < v->n_texts; i++)
-		cmd_line("  missing code (%llu): %s",
-			(unsigned long long)v->n_missing[i], v->missing[i]);
+	say_needed(v);
 	if (v->report.n_mismatches)
 		cmd_line("auxdecode: %llu ranges of the decoder do not fit the "
 			"code and were not shown; please report this",
