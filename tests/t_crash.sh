@@ -59,6 +59,19 @@ if [ -z "$(no_emulation)" ]; then
 	that "emulated: which signal" "$out" grep -q '^crashes/[0-9]* was ended by SIGABRT' "$out"
 	that "emulated: where" "$out" grep -q ' by_abort+0x' "$out"
 fi
+# what was attached to: its end is what ends the recording
+"$programs/crash" loop &
+pid=$!
+"$auxcap" -q -e soft_pt//u -o "$SCRATCH/attached" -p $pid >"$out" 2>"$err" &
+rec=$!
+grown() { [ "$(stat -c %s "$SCRATCH/attached" 2>/dev/null || echo 0)" -gt 100000 ]; }
+waits grown	# it is followed
+kill $pid
+wait $rec
+ok $? "attached: the recording ends with it" "$err"
+wait $pid 2>/dev/null
+"$auxdecode" crash "$SCRATCH/attached" >"$out" 2>"$err"
+that "attached: which signal ended it" "$out" grep -q '^crash/[0-9]* was ended by SIGTERM, sent by kill' "$out"
 "$auxdecode" dump "$data" >"$out" 2>"$err"
 that "dump shows the record" "$out" grep -q ' auxkit-signal ended [0-9]*/[0-9]* time [0-9]* signal 6' "$out"
 if have perf; then

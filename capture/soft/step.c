@@ -1401,8 +1401,16 @@ static void fini(struct step *st)
 {
 	struct step_build_id *b;
 
-	while (st->threads)
-		on_end(st, st->threads->tid, st->status);
+	/* what was attached to may have ended, which ends the loop before it is told */
+	while (st->threads) {
+		pid_t tid = st->threads->tid;
+		int status;
+
+		if (waitpid(tid, &status, __WALL | WNOHANG) == tid && !WIFSTOPPED(status))
+			report_end(st, tid, status);
+		else
+			on_end(st, tid, st->status);
+	}
 	while ((b = st->build_ids)) {
 		st->build_ids = b->next;
 		free(b);

@@ -171,7 +171,7 @@ static void put_signal(const struct shower *s, const struct aux_own_signal *sig)
 	if (code)
 		outbuf_printf(s->out, ", %s", code);
 	if (sig->sender && sig->sender != s->c->pid)
-		outbuf_printf(s->out, " by process %u", sig->sender);
+		outbuf_printf(s->out, ", from process %u", sig->sender);
 }
 
 static void put_time(const struct shower *s, uint64_t ns)
