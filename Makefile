@@ -107,7 +107,7 @@ DECODE_LIBS = $(LIBS_IBERTY) $(LIBS_IPT) $(LIBS_OPENCSD) $(LIBS_JSON) \
 	-ldl -lpthread
 
 # What the program needs beside what the library does.
-PROGRAM_LIBS = $(DECODE_LIBS) $(LIBS_NCURSES)
+PROGRAM_LIBS = $(DECODE_LIBS) $(LIBS_NCURSES) -lm
 
 # What a program that is linked with -static needs, libraries of libraries too.
 STATIC_LIBS = $(foreach x,IBERTY IPT OPENCSD JSON SQLITE DW ELF LZMA ZSTD Z,$(STATIC_$(x))) \

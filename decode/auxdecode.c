@@ -158,6 +158,9 @@ static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 	const struct command *c = o->command;
 	const struct import_options *im = &o->import.options;
 
+	if (c->none)
+		return n ? cmd_usage("%s reads what its options name, not \"%s\"", c->name,
+				     words[0]) : CMD_OK;
 	if (is_function(o, words, n)) {
 		o->filter.symbols[o->filter.n_symbols++] = *words++;
 		n--;

@@ -65,7 +65,7 @@ elif [ ! -e "$npm/.complete" ]; then
 		hyparquet-compressors@1.1.2 @duckdb/node-api@1.5.6-r.1) >"$SCRATCH/npm" 2>&1 </dev/null; then
 		touch "$npm/.complete"
 	else
-		no_npm="npm cannot install the readers: $(grep -m 1 -i error "$SCRATCH/npm" | head -c 100)"
+		no_npm="hardware: npm cannot install the readers: $(grep -m 1 -i error "$SCRATCH/npm" | head -c 100)"
 	fi
 fi
 # ClickHouse is 550 MB, and not on all machines.

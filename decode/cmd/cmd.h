@@ -152,6 +152,7 @@ struct command {
 	const struct cmd_group *const *groups;	/* NULL-ended */
 	const char *operands;	/* "FILE FILE" */
 	bool many;		/* takes several FILEs, and checks how many */
+	bool none;		/* its options name what it reads */
 	bool edits;		/* may write to FILE itself: it must be named */
 	bool named;		/* a function (--symbol) may stand before FILE */
 	bool paged;		/* people read its output, a screen at a time */
@@ -199,10 +200,12 @@ int cmd_plan(const struct cmd_options *o);
 int cmd_map(const struct cmd_options *o);
 int cmd_reduce(const struct cmd_options *o);
 int cmd_fleet(const struct cmd_options *o);
+int cmd_compare(const struct cmd_options *o);
 
 /* Options that one command without a sink has alone, for the table: each stands
  * in the command's file, with the struct that its values are parsed into. */
-extern const struct cmd_own cmd_crash_own, cmd_diff_own, cmd_dump_own, cmd_fleet_own,
+extern const struct cmd_own cmd_compare_own, cmd_crash_own, cmd_diff_own, cmd_dump_own,
+	cmd_fleet_own,
 	cmd_gdb_own, cmd_gdbserver_own, cmd_map_own, cmd_merge_own, cmd_plan_own,
 	cmd_raw_own, cmd_reduce_own, cmd_repair_own, cmd_summary_own, cmd_verify_own;
 

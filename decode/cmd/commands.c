@@ -77,6 +77,8 @@ static const struct cmd_group *const flow_groups[] = {
 	&cmd_group_progress, &cmd_group_input, &cmd_group_output, NULL,
 }, *const reduce_groups[] = {
 	&cmd_group_input, &cmd_group_output, NULL,
+}, *const compare_groups[] = {
+	&cmd_group_json, &cmd_group_output, NULL,
 }, *const repair_groups[] = {
 	&cmd_group_input, &cmd_group_output, NULL,
 }, *const verify_groups[] = {
@@ -262,6 +264,11 @@ static const struct command commands[] = {
 			  "on all CPUs of this machine" },
 			{ "fleet run --on slurm --do flame -o result/ recordings/",
 			  "an array of jobs, and one that joins them" } } },
+	{ .name = "compare", .help = "what tells two groups of recordings apart",
+	  .own = &cmd_compare_own, .groups = compare_groups, .none = true, .operands = "",
+	  .run = cmd_compare,
+	  .examples = { { "compare --group fast='out/parts/a*' --group slow='out/parts/b*'",
+			  "functions that are slower, not by chance" } } },
 	{ .name = "repair", .help = "completes a file whose writer was killed",
 	  .own = &cmd_repair_own,
 	  .groups = repair_groups, .edits = true, .run = cmd_repair,
