@@ -568,6 +568,8 @@ static void pass_away(struct calls *c, struct thread *t,
 
 	end_run(c, t, span->from);
 	t->run_from = runs ? span->to : 0;
+	if (runs && span->cpu >= 0)
+		t->cpu = span->cpu;
 	now->ns = span->to;
 	now->off_ns += ns;
 	now->blocked_ns += span->why == OFF_BLOCKED ? ns : 0;

@@ -381,6 +381,7 @@ static void off_why(void)
 static void off_cpu(void)
 {
 	struct side f = { 0 };
+	struct off_span s = { .cpu = -2 };
 
 	mk_init(&f.mk, 0);
 	mk_switch(&f.mk, (struct mk_id){ 10, 11, 500, 2 }, true);
@@ -394,6 +395,10 @@ static void off_cpu(void)
 		return;
 	is_u64(sum_off(f.tl, 11, 0, 100), 0, "on, as far as is known");
 	is_u64(sum_off(f.tl, 11, 0, 300), 100, "off, all of it");
+	timeline_off_cpu(f.tl, 11, 0, 300, &s);
+	is_u64((uint32_t)s.cpu, 2, "it came back on another CPU");
+	timeline_off_cpu(f.tl, 11, 0, 150, &s);
+	is_u64((uint32_t)s.cpu, UINT32_MAX, "and not yet before that");
 	is_u64(sum_off(f.tl, 11, 150, 160), 10, "inside of it");
 	is_u64(sum_off(f.tl, 11, 190, 510), 20, "the ends of two");
 	is_u64(sum_off(f.tl, 11, 600, 700), 100, "it never came back");

@@ -112,6 +112,7 @@ struct space_table {
 /* A thread was off the CPU. */
 struct off_cpu {
 	uint32_t tid;
+	int32_t cpu;		/* where it came back; -1: not known */
 	uint8_t why;		/* enum off_why */
 	uint64_t from, to;	/* to UINT64_MAX: to the end */
 };
@@ -120,6 +121,7 @@ struct off_cpu {
 struct turn {
 	uint64_t time, order;	/* order: in the file */
 	uint32_t tid;
+	int32_t cpu;
 	bool out;
 	uint8_t why;		/* enum off_why */
 };

@@ -29,6 +29,7 @@ int timeline_note_switch(struct build *b, const struct aux_event *ev,
 		return -AUX_E_NOMEM;
 	b->turns[b->n_turns] = (struct turn){ .time = time, .tid = tid,
 					      .order = b->n_turns, .out = out,
+					      .cpu = (int32_t)ev->id.cpu,
 					      .why = (uint8_t)why };
 	b->n_turns++;
 	return 0;
@@ -84,13 +85,16 @@ int timeline_pair_switches(struct build *b, const char *release)
 		bool open = n && v[n - 1].tid == t->tid &&
 			    v[n - 1].to == UINT64_MAX;
 
-		if (t->out && !open)
+		if (t->out && !open) {
 			v[n++] = (struct off_cpu){
 				.tid = t->tid, .from = t->time, .to = UINT64_MAX,
+				.cpu = -1,
 				.why = told ? t->why : OFF_UNKNOWN,
 			};
-		else if (!t->out && open)
+		} else if (!t->out && open) {
 			v[n - 1].to = t->time;
+			v[n - 1].cpu = t->cpu;
+		}
 	}
 	tl->knows_off_cpu = b->n_turns;
 	tl->offs = v;
@@ -136,5 +140,6 @@ bool timeline_off_cpu(const struct timeline *tl, uint32_t tid, uint64_t from,
 	span->from = o->from > from ? o->from : from;
 	span->to = o->to < to ? o->to : to;
 	span->why = o->why;
+	span->cpu = o->to <= to ? o->cpu : -1;
 	return true;
 }

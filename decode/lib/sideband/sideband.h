@@ -149,6 +149,7 @@ enum off_why {
 struct off_span {
 	uint64_t from, to;	/* ns */
 	unsigned why;		/* enum off_why */
+	int32_t cpu;		/* it came back on this one, at to; -1: not known */
 };
 
 /* Whether records of switches say when threads were off the CPU. */
