@@ -286,6 +286,8 @@ is "$(grep -vc '^#' "$here/out")" 0 "compare: nothing between two halves of the 
 refused 2 'wants two groups' compare --group "a=$cohort/fast*"
 refused 2 'at least 4 recordings' compare --group "a=$cohort/fast*" --group "b=$cohort/slow-000.part"
 refused 2 'no such file' compare --group "a=$cohort/fast*" --group "b=$cohort/none*"
+echo x >"$here/bad"
+refused 1 'map FILE. makes them' compare --group "a=$here/bad" --group "b=$here/bad"
 refused 2 'wants NAME=PATTERN' compare --group x --group y
 refused 2 'parts of one recording' compare --group "a=$here/count/*.part" --group "b=$here/count/*.part"
 

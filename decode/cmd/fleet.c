@@ -646,7 +646,8 @@ static char *settle_dir(const char *path, bool make)
 
 int cmd_fleet(const struct cmd_options *o)
 {
-	struct fleet f = { .o = o, .own = o->own };
+	struct cmd_options mine = *o;	/* its FILEs are those after "run" */
+	struct fleet f = { .o = &mine, .own = o->own };
 	const char *what = o->n_paths ? o->paths[0] : "";
 	bool runs = !strcmp(what, "run");
 	const char *path = runs ? o->output.path : o->n_paths == 2 ? o->paths[1] : NULL;
@@ -660,11 +661,16 @@ int cmd_fleet(const struct cmd_options *o)
 		return cmd_usage("fleet run wants its INPUTs, and -o DIR: where results go");
 	if (!runs && !path)
 		return cmd_usage("fleet status wants the DIR of a run");
+	mine.path = o->paths[1];
+	mine.paths = o->paths + 1;
+	mine.n_paths = o->n_paths - 1;
+	follow_init(&mine);
 	dir = settle_dir(path, runs);
 	if (!dir)
 		return fail(path);
 	f.dir = dir;
-	status = runs ? run(&f, o->paths + 1, o->n_paths - 1) : show_status(&f);
+	status = runs ? run(&f, mine.paths, mine.n_paths) : show_status(&f);
+	follow_init(o);
 	fleet_plan_fini(&f.list);
 	free(f.done);
 	free(dir);

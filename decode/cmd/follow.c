@@ -128,11 +128,15 @@ static const char *put_functions(struct outbuf *out, const struct command *c,
 	return NULL;
 }
 
-/* --pt names the file among the options. */
+/* --pt names the file among the options. A command that reads no FILE has none. */
 static void put_file(struct outbuf *out, const char *path)
 {
 	if (call->import.options.pt)
 		return;
+	if (!path) {
+		outbuf_str(out, " FILE");
+		return;
+	}
 	outbuf_str(out, path[0] == '-' && path[1] ? " ./" : " ");
 	outbuf_shell(out, path);
 }
