@@ -495,7 +495,7 @@ static: $(BUILD)/static/auxcap
 $(BUILD)/static/auxcap: $(CAPTURE) $(BUILD)/libshared.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) -static -o $@ $^ $(STATIC_ELF) $(STATIC_ZSTD) -lpthread
+	$(Q)$(CC) $(ALL_LDFLAGS) -static -o $@ $^ $(STATIC_IBERTY) $(STATIC_ELF) $(STATIC_ZSTD) -lpthread
 
 # The sources of a release, from which it is built, tested and packaged without git.
 # What stands in them is as old as the last commit.
