@@ -1397,28 +1397,6 @@ static int prepare(struct step *st)
 	return t->soft ? 0 : -AUX_E_NOMEM;
 }
 
-#define END_MS 200	/* from the stop at its exit until a thread has ended */
-
-/*
- * How a thread ended, as far as that is told: one that is exiting is about to. The first
- * thread of a process whose others live on is not told of before they end.
- */
-static bool has_ended(pid_t tid, bool exiting, int *status)
-{
-	const struct timespec ms = { .tv_nsec = 1000000 };
-
-	for (unsigned i = 0; i < END_MS; i++) {
-		pid_t got = waitpid(tid, status, __WALL | WNOHANG);
-
-		if (got == tid && !WIFSTOPPED(*status))
-			return true;
-		if (got || !exiting)	/* a stop, or nobody's */
-			return false;
-		nanosleep(&ms, NULL);
-	}
-	return false;
-}
-
 static void fini(struct step *st)
 {
 	struct step_build_id *b;
@@ -1428,7 +1406,7 @@ static void fini(struct step *st)
 		pid_t tid = st->threads->tid;
 		int status;
 
-		if (has_ended(tid, st->threads->exiting, &status))
+		if (step_has_ended(st->threads, &status))
 			report_end(st, tid, status);
 		else
 			on_end(st, tid, st->status);

@@ -284,6 +284,12 @@ void step_reader_wake(struct step *st);
 int step_attach(struct step *st);
 /* False: the recording is over, and all are let go of. */
 bool step_goes_on(struct step *st);
+/*
+ * How a thread ended, as far as that is told: one that is exiting is waited for, as it is
+ * about to. The first thread of a process whose others live on is not told of before they
+ * end.
+ */
+bool step_has_ended(const struct step_thread *t, int *status);
 /* A thread stands before a POPF that it was to step over, and will not. */
 void step_clear_trap_flag(const struct step_thread *t);
 /* A stopped thread runs on without us. Frees t, unless it has to stop once

@@ -470,6 +470,24 @@ bool step_goes_on(struct step *st)
 	return left(st);
 }
 
+#define END_MS 200	/* from the stop at its exit until a thread has ended */
+
+bool step_has_ended(const struct step_thread *t, int *status)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+
+	for (unsigned i = 0; i < END_MS; i++) {
+		pid_t got = waitpid(t->tid, status, __WALL | WNOHANG);
+
+		if (got == t->tid && !WIFSTOPPED(*status))
+			return true;
+		if (got || !t->exiting)	/* a stop, or nobody's */
+			return false;
+		nanosleep(&ms, NULL);
+	}
+	return false;
+}
+
 /* The program beside them has nothing to wait for any more. */
 int step_end_beside(struct step *st)
 {
