@@ -60,7 +60,7 @@ while read -r command; do
 	that "summary: there is $command" - eval '"$auxdecode" "$command" --help >/dev/null'
 done <"$SCRATCH/next"
 hasnt "$esc" "summary into a file: no colour"
-"$auxcap" -q -e "soft_pt/psb_period=0/u" --inject-overflow 2 -o "$SCRATCH/gaps.data" -- /bin/ls / >/dev/null 2>&1
+"$auxcap" -q -e "soft_pt/psb_period=0/u" --inject-overflow 1 -o "$SCRATCH/gaps.data" -- "$programs/names" >/dev/null 2>&1
 "$auxdecode" summary "$SCRATCH/gaps.data" >"$SCRATCH/out" 2>&1
 is $? 3 "summary with gaps: status 3"
 has '^verdict +parts are missing' "summary with gaps: says so"
