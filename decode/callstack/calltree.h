@@ -193,10 +193,20 @@ const char *calltree_other(uint32_t func);
 const char *calltree_name(const struct calltree *t, const struct calls *c,
 			  uint32_t node, char buf[CALLTREE_NAME]);
 
-/* folded.c: the same without what separates frames and numbers in folded stacks. */
+/* folded.c: the node after one, depth first; 0: it was the last. below: those below it
+ * are wanted, too. */
+uint32_t calltree_next(const struct calltree *t, uint32_t node, bool below);
+
+/*
+ * Lines of folded stacks. The line so far is that of the node before (of node 0: empty);
+ * it is that of node then, which calltree_next gave. starts[0..calltree_depth]: where the
+ * name of each depth begins in it.
+ */
 struct outbuf;
-void calltree_put_folded(struct outbuf *out, const struct calltree *t,
-			 const struct calls *c, uint32_t node);
+void calltree_fold(struct outbuf *line, size_t *starts, const struct calltree *t,
+		   const struct calls *c, uint32_t before, uint32_t node);
+/* How deep the deepest node is. */
+uint32_t calltree_depth(const struct calltree *t);
 
 static inline uint64_t calltree_get(const struct call_count *c,
 				    enum calltree_by by)

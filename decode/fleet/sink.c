@@ -317,51 +317,23 @@ static int add_stack(struct fleet_sink *k, uint32_t node)
 	return add(k, values);
 }
 
-/* All nodes, each after its name was put behind those of its callers, without recursion:
- * the tree may be deep. starts[depth]: where that name begins. */
-static int add_stacks(struct fleet_sink *k, size_t *starts)
-{
-	const struct calltree *t = &k->tree.tree;
-	const struct calltree_node *nodes = t->nodes;
-	uint32_t node = 0, next;
-	int err;
-
-	begin_key(k);
-	err = add_stack(k, 0);
-	while (!err) {
-		next = nodes[node].child;
-		while (!next && node) {
-			k->key->p = k->key->buf + starts[nodes[node].depth];
-			next = nodes[node].next;
-			if (!next)
-				node = nodes[node].parent;
-		}
-		if (!next)
-			break;
-		node = next;
-		starts[nodes[node].depth] = (size_t)(k->key->p - k->key->buf);
-		if (k->key->p != k->key->buf)
-			outbuf_put(k->key, ";", 1);
-		calltree_put_folded(k->key, t, k->tree.calls, node);
-		err = add_stack(k, node);
-	}
-	return err;
-}
-
 static int finish_flame(void *sink, struct aux_diag *diag)
 {
 	struct fleet_sink *k = sink;
 	const struct calltree *t = &k->tree.tree;
 	int err = flowtree_finish(&k->tree);
-	uint32_t depth = 0;
-	size_t *starts;
+	size_t *starts = calloc(calltree_depth(t) + 1, sizeof(*starts));
+	uint32_t node = 0, next;
 
 	(void)diag;
-	for (uint32_t i = 0; i < t->n; i++)
-		depth = t->nodes[i].depth > depth ? t->nodes[i].depth : depth;
-	starts = calloc(depth + 1, sizeof(*starts));
-	if (!err)
-		err = starts ? add_stacks(k, starts) : -AUX_E_NOMEM;
+	if (!starts)
+		return -AUX_E_NOMEM;
+	begin_key(k);
+	err = err ? err : add_stack(k, 0);
+	for (; !err && (next = calltree_next(t, node, true)); node = next) {
+		calltree_fold(k->key, starts, t, k->tree.calls, node, next);
+		err = add_stack(k, next);
+	}
 	free(starts);
 	return err ? err : write_rows(k);
 }

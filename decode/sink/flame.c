@@ -124,13 +124,6 @@ static int flow_flame(void *sink, const struct flow_ctx *ctx,
 
 /* ---- folded stacks ---- */
 
-static void put_name(struct flame *f, uint32_t node)
-{
-	if (f->stack->p != f->stack->buf)
-		outbuf_put(f->stack, ";", 1);
-	calltree_put_folded(f->stack, &f->tree.tree, f->tree.calls, node);
-}
-
 /* The stack, more of it, and a number. */
 static void put_line(struct flame *f, const char *more, uint64_t n)
 {
@@ -211,37 +204,23 @@ static void put_node(struct flame *f, uint32_t node, bool wanted)
 		put_line(f, ";[rest]", small);
 }
 
-/* All of the tree, without recursion: it may be deep. found is the node with
- * the symbol that lets all below it pass, 0: none. */
+/* All of the tree. found is the node with the symbol that lets all below it pass, 0:
+ * none. */
 static void put_tree(struct flame *f)
 {
-	const struct calltree_node *nodes = f->tree.tree.nodes;
-	uint32_t node = 0, found = 0;
+	const struct calltree *t = &f->tree.tree;
+	uint32_t node = 0, next, found = 0;
 	bool all = !f->env.symbol;
 
 	put_node(f, 0, all);
-	while (nodes[node].child || node) {
-		uint32_t next = is_small(f, node) ? 0 : nodes[node].child;
-
-		while (!next && node) {
-			if (node == found)
-				found = 0;
-			f->stack->p = f->stack->buf +
-				      f->starts[nodes[node].depth];
-			next = nodes[node].next;
-			if (!next)
-				node = nodes[node].parent;
-		}
-		if (!next)
-			break;
-		node = next;
-		f->starts[nodes[node].depth] =
-			(size_t)(f->stack->p - f->stack->buf);
-		put_name(f, node);
-		if (!found && !all && is_symbol(f, node))
-			found = node;
-		if (!is_small(f, node))
-			put_node(f, node, all || found);
+	for (; (next = calltree_next(t, node, !is_small(f, node))); node = next) {
+		if (found && t->nodes[next].depth <= t->nodes[found].depth)
+			found = 0;
+		calltree_fold(f->stack, f->starts, t, f->tree.calls, node, next);
+		if (!found && !all && is_symbol(f, next))
+			found = next;
+		if (!is_small(f, next))
+			put_node(f, next, all || found);
 	}
 }
 
@@ -273,20 +252,9 @@ static int find_largest(struct flame *f)
 	return 0;
 }
 
-/* How many names are on the line at most. */
-static uint32_t max_depth(const struct calltree *t)
-{
-	uint32_t max = 0;
-
-	for (uint32_t i = 0; i < t->n; i++)
-		if (t->nodes[i].depth > max)
-			max = t->nodes[i].depth;
-	return max;
-}
-
 static int print_folded(struct flame *f)
 {
-	f->starts = calloc(max_depth(&f->tree.tree) + 2, sizeof(*f->starts));
+	f->starts = calloc(calltree_depth(&f->tree.tree) + 1, sizeof(*f->starts));
 	if (!f->starts || find_largest(f))
 		return -AUX_E_NOMEM;
 	if (sink_has_parts(f->env.host))
