@@ -4,17 +4,13 @@
  * number of a call counts all calls in the order they began; numbers of other rows count
  * from 1 in the order they are put.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <aux/reader.h>
 
 #include "common/array.h"
-#include "common/sha256.h"
 #include "decode/export/tables.h"
 #include "decode/lib/elf/elf.h"
 #include "decode/lib/session/session.h"
@@ -533,36 +529,10 @@ int tables_finish(struct tables *q)
 
 /* ---- begin and end of it all ---- */
 
-#define ID_BYTES 65536	/* of the file's begin and end: headers, first and last records */
-
-/* The recording's number: of its content, wherever it lies. A directory or a pipe has the
- * number of its name. */
-static int64_t number_of(const char *path)
+/* The recording's number, of 60 bits: the first 15 digits of the id in names of units. */
+static int64_t number_of(const struct sink_host *host)
 {
-	int fd = path && *path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-	uint8_t *buf = malloc(ID_BYTES);
-	char text[65];
-	struct sha256 h;
-	struct stat st;
-
-	sha256_init(&h);
-	if (fd >= 0 && buf && !fstat(fd, &st) && S_ISREG(st.st_mode)) {
-		ssize_t n = pread(fd, buf, ID_BYTES, 0);
-
-		sha256_update(&h, buf, n > 0 ? (size_t)n : 0);
-		n = pread(fd, buf, ID_BYTES, st.st_size > ID_BYTES ? st.st_size - ID_BYTES
-								   : 0);
-		sha256_update(&h, buf, n > 0 ? (size_t)n : 0);
-		sha256_update(&h, &st.st_size, sizeof(st.st_size));
-	} else if (path) {
-		sha256_update(&h, path, strlen(path));
-	}
-	free(buf);
-	if (fd >= 0)
-		close(fd);
-	sha256_final(&h, text);
-	text[15] = 0;	/* 60 bits: positive */
-	return (int64_t)strtoull(text, NULL, 16);
+	return host->identity ? (int64_t)(host->identity(host->priv) >> 4) : 0;
 }
 
 int tables_init(struct tables *t, struct export *x,
@@ -570,7 +540,7 @@ int tables_init(struct tables *t, struct export *x,
 {
 	t->x = x;
 	t->put = put;
-	t->recording = number_of(x->env.path);
+	t->recording = number_of(x->env.host);
 	t->state = calloc(1, sizeof(*t->state));
 	if (!t->state)
 		return -AUX_E_NOMEM;

@@ -9,8 +9,8 @@
  *	reduce	parts -> one part, or the result, the same bytes in whatever order and
  *		grouping they come
  *
- * Who runs the units, on which machine, is not the business of these: run.c has a few
- * ways of starting them.
+ * Who runs the units, on which machine, is not the business of these: the command fleet
+ * has a few ways of starting them.
  *
  * A part is text:
  *
@@ -74,7 +74,7 @@ const struct fleet_kind *fleet_kind_named(const char *name);
 
 /* ---- unit.c: names of units ---- */
 
-#define FLEET_ID 16	/* hexadecimal digits: half of a SHA-256's first half */
+#define FLEET_ID 16	/* hexadecimal digits of a recording's id */
 
 /* A recording, all of it or chunks of one stream. */
 struct fleet_unit {
@@ -98,8 +98,7 @@ bool fleet_unit_overlap(const struct fleet_unit *a, const struct fleet_unit *b);
 /* By what they hold: id, stream, chunks; a whole recording comes first. */
 int fleet_unit_compare(const struct fleet_unit *a, const struct fleet_unit *b);
 
-/* What identifies a recording: sizes, the begin of the file's header and of each
- * stream. Copies have the same. */
+/* session_identity as text. */
 void fleet_recording_id(char id[FLEET_ID + 1], const struct session *s);
 /*
  * The units of a recording that is open: one, or with unit_size (0: one is wanted) as
@@ -177,7 +176,7 @@ int fleet_row_read(struct fleet_row *row, FILE *f, const struct fleet_kind *kind
 void fleet_row_fini(struct fleet_row *row);
 void fleet_row_write(struct outbuf *out, const struct fleet_row *row,
 		     const struct fleet_kind *kind);
-/* As strcmp, of keys; -AUX.. never. */
+/* As strcmp, of keys. */
 int fleet_row_compare(const struct fleet_row *a, const struct fleet_row *b);
 /* Adds b to a, which has the same key. False: a sum does not fit. */
 bool fleet_row_join(struct fleet_row *a, const struct fleet_row *b,

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Units of work: see fleet.h. A recording is known by what it holds: its size, its head,
- * and of each stream the sizes and places of its AUX records and its first bytes. That is
- * read in no time, and two recordings that agree in all of it are copies.
- */
+/* Units of work: see fleet.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
-#include "common/sha256.h"
 #include "decode/fleet/fleet.h"
-
-#define HEAD 4096	/* bytes of each stream */
 
 char *fleet_unit_text(char text[FLEET_NAME], const struct fleet_unit *u)
 {
@@ -92,62 +85,9 @@ int fleet_unit_compare(const struct fleet_unit *a, const struct fleet_unit *b)
 	return rc ? rc : compare(a->chunk_to, b->chunk_to);
 }
 
-/* ---- what a recording is known by ---- */
-
-static void add_number(struct sha256 *h, uint64_t v)
-{
-	uint8_t b[8];
-
-	for (unsigned i = 0; i < 8; i++)
-		b[i] = (uint8_t)(v >> 8 * i);
-	sha256_update(h, b, sizeof(b));
-}
-
-static void add_text(struct sha256 *h, const char *s)
-{
-	sha256_update(h, s ? s : "", s ? strlen(s) + 1 : 1);
-}
-
-static void add_queue(struct sha256 *h, const struct queue *q)
-{
-	uint64_t left = HEAD;
-
-	add_number(h, q->idx);
-	add_number(h, (uint64_t)(int64_t)q->cpu);
-	add_number(h, (uint64_t)(int64_t)q->tid);
-	for (size_t i = 0; i < q->n_pieces; i++) {
-		const struct piece *p = &q->pieces[i];
-		uint64_t n = p->len < left ? p->len : left;
-
-		add_number(h, p->len);
-		add_number(h, p->reference);
-		sha256_update(h, p->data, n);
-		left -= n;
-	}
-}
-
 void fleet_recording_id(char id[FLEET_ID + 1], const struct session *s)
 {
-	const struct aux_file_info *info = aux_reader_info(session_reader(s));
-	const struct chunks *c = session_chunks(s);
-	struct sha256 h;
-	char text[65];
-
-	sha256_init(&h);
-	add_number(&h, info->size);
-	add_number(&h, info->data_size);
-	add_text(&h, info->container);
-	add_text(&h, info->hostname);
-	add_text(&h, info->os_release);
-	add_text(&h, info->cmdline);
-	add_number(&h, c->trace_type);
-	for (uint32_t i = 0; i < c->n_metadata; i++)
-		add_number(&h, c->metadata[i]);
-	for (size_t i = 0; i < c->n; i++)
-		add_queue(&h, &c->queues[i]);
-	sha256_final(&h, text);
-	memcpy(id, text, FLEET_ID);
-	id[FLEET_ID] = '\0';
+	snprintf(id, FLEET_ID + 1, "%016" PRIx64, session_identity(s));
 }
 
 /* ---- what to do ---- */

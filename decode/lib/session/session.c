@@ -413,6 +413,11 @@ static bool host_part(void *priv, size_t i, struct sink_part *part)
 	return true;
 }
 
+static uint64_t host_identity(void *priv)
+{
+	return session_identity(priv);
+}
+
 static int host_code(void *priv, const struct space *space, uint64_t ip,
 		     struct aux_code *code)
 {
@@ -470,6 +475,7 @@ struct sink_host session_host(struct session *s)
 		.off_cpu = timeline_knows_off_cpu(session_timeline(s)) ?
 				   host_off_cpu : NULL,
 		.part = host_part,
+		.identity = host_identity,
 		.line = host_line,
 		.inlines = host_inlines,
 		.image = host_image,

@@ -107,6 +107,8 @@ const struct timeline *session_timeline(const struct session *s);
 struct codeview *session_codeview(const struct session *s);
 const struct losses *session_losses(const struct session *s);
 const struct stream *session_stream(const struct session *s, size_t i);
+/* A number that copies of a recording share, and others do not. */
+uint64_t session_identity(const struct session *s);
 /* The AUX bytes by queue, their segments and metadata. */
 const struct chunks *session_chunks(const struct session *s);
 /* Does the trace have times of the clock that the records share? */

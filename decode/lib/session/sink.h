@@ -108,6 +108,8 @@ struct sink_host {
 	/* As codeview_image; NULL: there are none. */
 	int (*image)(void *priv, const struct space *space, uint64_t ip,
 		     struct elfimage **im, uint64_t *offset);
+	/* As session_identity; NULL: there is no recording. */
+	uint64_t (*identity)(void *priv);
 	/* --symbol, and how names are shown: callstack/names.h. NULL: all
 	 * functions. For the session's thread alone. */
 	struct names *names;
