@@ -191,6 +191,19 @@ that "it is there already" "$here/err" grep -q 'there already' "$here/err"
 is "$(stat -c %Y.%i "$first.part")" "$stamp" "and is left as it is"
 cd "$OLDPWD" || exit 2
 
+# ---- a damaged recording, and a list that has -o in it ----
+head -c 20000 "$here/large.data" >"$here/cut.data"
+for words in "count" "hot"; do
+	map --do $words -o "$here/cut.part" "$here/cut.data"
+	is $? 3 "map --do $words of a cut file: status 3"
+	that "it says what is wrong" "$here/err" grep -q 'not finished\|damaged\|ends' "$here/err"
+	reduce -o "$here/out" "$here/cut.part"
+	is $? 3 "reduce: status 3, too"
+	that "and says so" "$here/err" grep -q '1 unit is not complete' "$here/err"
+done
+echo "$here/large.data" >"$here/list"
+refused 2 'is the file that is read' map -o "$here/large.data" "@$here/list"
+
 # ---- anything as a part ----
 python3 - "$auxdecode" "$here" >"$here/out" 2>&1 <<'END'
 import random, subprocess, sys
@@ -265,7 +278,7 @@ base = [random.randint(10**5, 10**7) for _ in rows]
 for rec in range(200):
     slow = rec < 5
     with open("%s/%s-%03d.part" % (here, "slow" if slow else "fast", rec), "w") as f:
-        f.write("auxkit part 1\ndo\thot\nunit\t%016x\t1\t1\t1\t0\t0\nrows\tfunction\tdso\t:\n" % rec)
+        f.write("auxkit part 1\ndo\thot\nunit\t%016x\t1\t1\t1\t0\t0\t0\nrows\tfunction\tdso\t:\n" % rec)
         for i, (row, n) in enumerate(zip(rows, base)):
             own = int(n * random.gauss(1, 0.004) * (1.03 if slow and i == 321 else 1))
             f.write("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n" % ((row,) + (own, own, own, own // 6) * 2 + (n // 1000,)))

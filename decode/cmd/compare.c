@@ -6,7 +6,7 @@
 
 #include "common/diag.h"
 #include "common/markup.h"
-#include "decode/cmd/fleet.h"
+#include "decode/cmd/units.h"
 #include "decode/fleet/cohort.h"
 
 #define GROUPS 2
@@ -39,9 +39,7 @@ static int add_group(const struct option_row *row, void *config, const char *arg
 static const struct option_row rows[] = {
 	{ .name = "group", .arg = "NAME=FILES", .parse = add_group,
 	  .help = "parts of a group, as slow='parts/slow-*.part' or slow=@LIST; twice" },
-	{ .name = "by", .arg = "WHAT", .values = FLEET_BY_VALUES,
-	  .help = "hot, flame: insns (the default), time, cycles or branches",
-	  OPTION_CHOICE(struct compare_options, by) },
+	UNITS_BY(struct compare_options, by),
 	{ .name = "limit", .letter = 'n', .arg = "N", .help = "the first N rows (default 20)",
 	  .zero = "0 would show nothing", OPTION_NUMBER(struct compare_options, limit) },
 	{ .name = "chance", .arg = "PERMILLE", .max = 1000,

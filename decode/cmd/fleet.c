@@ -27,7 +27,7 @@
 
 #include "common/diag.h"
 #include "common/markup.h"
-#include "decode/cmd/fleet.h"
+#include "decode/cmd/units.h"
 
 enum { ON_LOCAL = 0, ON_MAKE, ON_SLURM };
 
@@ -39,12 +39,8 @@ struct fleet_options {
 
 /* table */
 static const struct option_row fleet_rows[] = {
-	{ .name = "do", .arg = "WHAT", .values = FLEET_DO_VALUES,
-	  .help = "what is summed up: count (the default), hot, flame, latency or gaps",
-	  OPTION_CHOICE(struct fleet_options, plan.what) },
-	{ .name = "by", .arg = "WHAT", .values = FLEET_BY_VALUES,
-	  .help = "hot, flame: insns (the default), time, cycles or branches",
-	  OPTION_CHOICE(struct fleet_options, by) },
+	UNITS_DO(struct fleet_options, plan.what),
+	UNITS_BY(struct fleet_options, by),
 	{ .name = "on", .arg = "WHERE", .values = "local make slurm",
 	  .help = "local (the default): this machine's CPUs; make: a Makefile;\n"
 		  "slurm: an array of jobs, and one that joins them",
@@ -208,7 +204,7 @@ static void run_unit(const struct fleet *f, size_t i)
 	o.paths = paths;
 	o.n_paths = 1;
 	o.decoding.n_workers = 1;
-	_exit(fleet_map(&o, f->kind, fleet_unit_text(name, &u->unit), paths, 1));
+	_exit(fleet_map(&o, f->kind, fleet_unit_text(name, &u->unit)));
 }
 
 struct running {
@@ -330,13 +326,15 @@ static void put_place(const struct fleet *f, struct outbuf *out)
 
 static void put_reduce(const struct fleet *f, struct outbuf *out)
 {
-	static const char *const by[] = { "insns", "time", "cycles", "branches" };
+	const char *by = FLEET_BY_VALUES;
 
+	for (unsigned i = 0; i < f->own->by; i++)
+		by = strchr(by, ' ') + 1;
 	outbuf_str(out, "find \"$dir/parts\" -name '*.part' | LC_ALL=C sort "
 			">\"$dir/parts.list\" && ");
 	put_program(out);
-	outbuf_printf(out, " reduce --units \"$dir/units\" --by %s -o \"$dir/result\" "
-		      "\"@$dir/parts.list\"", by[f->own->by]);
+	outbuf_printf(out, " reduce --units \"$dir/units\" --by %.*s -o \"$dir/result\" "
+		      "\"@$dir/parts.list\"", (int)strcspn(by, " "), by);
 }
 
 /* $ is make(1)'s. */
@@ -528,12 +526,12 @@ static int join(struct fleet *f)
 		free(part);
 	}
 	o.output.path = result;
-	o.path = NULL;
-	o.n_paths = 0;
+	o.paths = (const char *const *)parts.v;
+	o.n_paths = parts.n;
 	if (!status && !parts.n)
 		status = CMD_FAILED;	/* each unit was said to fail */
 	if (!status)
-		status = fleet_reduce_to(&o, &reduce, (const char *const *)parts.v, parts.n);
+		status = fleet_reduce_to(&o, &reduce);
 	cmd_files_fini(&parts);
 	free((char *)reduce.units);
 	free(result);

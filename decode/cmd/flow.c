@@ -79,6 +79,17 @@ static void host_explain(void *priv, const struct space *space, uint64_t ip,
 	advice_code(session_codeview(priv), space, ip, buf, len);
 }
 
+struct sink_host cmd_host(struct session *s, struct names *names)
+{
+	struct sink_host host = session_host(s);
+
+	host.names = names;
+	host.explain = host_explain;
+	host.gap_text = advice_gap;
+	host.follow = follow_put_inside;
+	return host;
+}
+
 struct session_config cmd_flow_config(const struct cmd_options *o)
 {
 	struct session_config c = cmd_session_config(o);
@@ -143,16 +154,14 @@ static int run_sink(struct watch *w, const struct sink_ops *ops,
 	return err < 0 ? err : 0;
 }
 
-/* What the user should know about where the code came from (a file that does
- * not match its build-id, kernel code without a copy, ...), as warnings. */
-static void print_notes(const struct cmd_options *o, const struct session *s)
+void cmd_notes(const char *path, const struct session *s)
 {
 	const struct codeview *cv = session_codeview(s);
 	const char *note;
 	int why;
 
 	for (size_t i = 0; (note = codeview_note(cv, i, &why)); i++)
-		cmd_warn(o->path, "%s%s", advice_before(why), note);
+		cmd_warn(path, "%s%s", advice_before(why), note);
 }
 
 /* "main, foo*, in libc.so.6", "" without --symbol and --module; what does not
@@ -194,7 +203,7 @@ static void put_json(struct outbuf *out, const struct outbuf *members,
 static int run_output(const struct cmd_options *o, struct session *s,
 		      struct names *names, struct outbuf *out)
 {
-	struct sink_host host = session_host(s);
+	struct sink_host host = cmd_host(s, names);
 	struct verdict verdict = { .path = o->path, .names = names };
 	char asked[256];
 	struct outbuf *members = o->output.json ? outbuf_new(-1) : NULL;
@@ -225,10 +234,6 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	if (o->output.json && !members)
 		return cmd_failed(o->path, -AUX_E_NOMEM, &diag);
 	list_symbols(&o->filter, asked, sizeof(asked));
-	host.names = names;
-	host.explain = host_explain;
-	host.gap_text = advice_gap;
-	host.follow = follow_put_inside;
 	err = run_sink(&watch, o->command->sink, s, &env, o->own, &stats,
 		       &diag);
 	/* the output first, so that a terminal shows the verdict below it */
@@ -237,7 +242,7 @@ static int run_output(const struct cmd_options *o, struct session *s,
 		outbuf_free(members);
 		return CMD_FAILED; /* cmd_out_close says why */
 	}
-	print_notes(o, s);
+	cmd_notes(o->path, s);
 	if (err)
 		status = cmd_failed(o->path, err, &diag);
 	else

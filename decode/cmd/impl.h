@@ -125,6 +125,11 @@ int cmd_packets_status(const struct cmd_options *o, const struct packets *p,
 /* The session with everything that o selects: filters and threads, too. Strings
  * belong to o. */
 struct session_config cmd_flow_config(const struct cmd_options *o);
+/* What the session's sinks ask, with advice and names. */
+struct sink_host cmd_host(struct session *s, struct names *names);
+/* What the user should know about where the code came from (a file that does not match
+ * its build-id, kernel code without a copy, ...), as warnings. */
+void cmd_notes(const char *path, const struct session *s);
 /* --symbol and --no-demangle of o, whose strings they are. As names_new. */
 int cmd_names(struct names **names, const struct cmd_options *o,
 	      struct aux_diag *diag);

@@ -16,7 +16,7 @@
  *
  *	auxkit part 1
  *	do NAME			what was summed up
- *	unit UNIT BYTES DECODED INSNS GAPS LOST		one for each unit, by name
+ *	unit UNIT BYTES DECODED INSNS GAPS LOST LOSSY	one for each unit, by name
  *	gap CAUSE N		gaps of all units, by cause
  *	rows KEY.. : VALUE..	names of the columns
  *	KEY.. VALUE..		the sums, by key
@@ -114,8 +114,10 @@ struct fleet_done {
 	struct fleet_unit unit;	/* bytes: of trace in it */
 	uint64_t decoded;	/* of them, given to decoders */
 	uint64_t n_insns, n_gaps;
-	uint64_t lost;		/* bytes that the recorder knows it lost; of a whole
-				 * recording, 0 for chunks of it */
+	uint64_t lost;		/* bytes that the recorder knows it lost: of the unit that
+				 * the recording begins with, 0 for others */
+	bool lossy;		/* not all is there: gaps, loss, a damaged file, side-band
+				 * that is missing */
 };
 
 #define FLEET_CAUSES 64

@@ -84,8 +84,8 @@ void fleet_head_write(const struct fleet_head *h, struct outbuf *out)
 		const struct fleet_done *u = &h->units[i];
 
 		outbuf_printf(out, "unit\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-			      "\t%" PRIu64 "\n", fleet_unit_text(name, &u->unit), u->unit.bytes,
-			      u->decoded, u->n_insns, u->n_gaps, u->lost);
+			      "\t%" PRIu64 "\t%d\n", fleet_unit_text(name, &u->unit),
+			      u->unit.bytes, u->decoded, u->n_insns, u->n_gaps, u->lost, u->lossy);
 	}
 	for (unsigned i = 0; i < h->n_causes; i++)
 		outbuf_printf(out, "gap\t%s\t%" PRIu64 "\n", h->causes[i].name, h->causes[i].n);
@@ -141,7 +141,7 @@ static int read_unit(struct lines *l, struct fleet_head *h)
 {
 	char *name = l->line + 5, *p = strchr(name, '\t');
 	struct fleet_done u = { .decoded = 0 };
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, lossy = 0;
 
 	if (p)
 		*p = '\0';
@@ -153,9 +153,11 @@ static int read_unit(struct lines *l, struct fleet_head *h)
 	p = take_number(p, &u.n_insns);
 	p = take_number(p, &u.n_gaps);
 	p = take_number(p, &u.lost);
-	if (!p || *p)
-		return refuse(l, "a unit has five numbers");
+	p = take_number(p, &lossy);
+	if (!p || *p || lossy > 1)
+		return refuse(l, "a unit has six numbers");
 	u.unit.bytes = bytes;
+	u.lossy = lossy;
 	return fleet_head_add_unit(h, &u);
 }
 
