@@ -19,8 +19,8 @@ for p in threads forkexec waits stack_recurse names hello_static; do
 done
 "$auxcap" -q -e soft_pt/psb_period=0/u --inject-overflow 10 -o "$recs/it's torn.data" -- /bin/ls / >/dev/null 2>&1
 "$auxcap" -q -e soft_pt/tsc,mtc,cyc/u -o "$here/large.data" -- \
-	python3 -c 'import json
-for i in range(1): json.dumps(json.loads(json.dumps([{"a": [j] * 9, "b": str(j)} for j in range(300)])))' >/dev/null 2>"$here/err"
+	/usr/bin/python3 -c 'import json
+for i in range(4): json.dumps(json.loads(json.dumps([{"a": [j] * 9, "b": str(j)} for j in range(300)])))' >/dev/null 2>"$here/err"
 ok $? "recordings" "$here/err"
 
 map() { "$auxdecode" map "$@" 2>"$here/err"; }
@@ -310,6 +310,7 @@ if ! have sbatch || ! have slurmctld; then
 	ok 1 "Slurm is there (tools/deps install test)"
 	finish
 fi
+at_exit=$(trap -p EXIT)	# lib.sh's, where the test runs alone
 trap 'tools/slurm-lab down "$lab"' EXIT
 tools/slurm-lab up "$lab" >"$here/out" 2>&1
 ok $? "Slurm, with four nodes" "$here/out" || finish
@@ -330,4 +331,5 @@ fi
 that "and is, at last, that of one process" "$here/killed/finish.log" cmp -s "$here/killed/result" "$here/hot/one"
 tools/slurm-lab down "$lab"
 trap - EXIT
+eval "$at_exit"
 finish
