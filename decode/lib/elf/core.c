@@ -177,9 +177,11 @@ static int parse_segment(struct elfcore *core, const Elf64_Phdr *p)
 	else if (n > core->len - p->p_offset)
 		n = core->len - p->p_offset;
 	core->cut = core->cut || n < p->p_filesz;
+	if (!n)
+		return 0;
 	if (p->p_type == PT_NOTE)
 		return parse_notes(core, cursor_init(core->data + p->p_offset, n, false));
-	if (p->p_type != PT_LOAD || !n)
+	if (p->p_type != PT_LOAD)
 		return 0;
 	s.bytes = core->data + p->p_offset;
 	s.len = n < UINT64_MAX - s.start ? n : UINT64_MAX - s.start;
