@@ -122,7 +122,8 @@ int fleet_plan_make(struct fleet_plan_list *list, const struct cmd_options *o,
 	for (size_t i = 0; i < files.n && !status; i++)
 		failed = plan_file(list, o, files.v[i], p) ? CMD_FAILED : failed;
 	if (!status && !files.n)
-		status = cmd_usage("no recording in what was named");
+		status = cmd_usage("no recording in what was named: plan takes perf.data files, or "
+				   "directories that have some in them");
 	cmd_files_fini(&given);
 	cmd_files_fini(&files);
 	return status ? status : failed && !list->n ? CMD_FAILED : failed ? CMD_GAPS : CMD_OK;
