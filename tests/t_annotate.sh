@@ -199,6 +199,58 @@ PY
 python3 "$s/branches.py" "$s/branches" "$s/json" >"$s/diff"
 ok $? "branches and calls as in branch: $(tail -n 1 "$s/diff")" "$s/diff"
 
+# ---- cycles: where the trace counts them ----
+cat >"$s/cycles.py" <<'PY'
+import json, subprocess, sys
+tool, data = sys.argv[1:]
+doc = json.loads(subprocess.run([tool, "annotate", "--to", "json", "-n", "99999", data],
+                                capture_output=True, check=True).stdout)
+hot = {}
+for l in subprocess.run([tool, "hot", "--stubs", "--by", "cycles", "-n", "99999", data], capture_output=True, check=True,
+                        text=True).stdout.splitlines():
+    if not l.startswith("#"):
+        f = l.split()
+        hot[" ".join(f[7:-1])] = hot.get(" ".join(f[7:-1]), 0) + int(f[0])
+bad, sums = [], {}
+for f in doc["functions"]:
+    sums[f["name"]] = sums.get(f["name"], 0) + f["cycles"]
+    insns = sum(i["cycles"] for i in f["code"])
+    if abs(insns - f["cycles"]) > len(f["code"]):  # each is rounded
+        bad.append(f"{f['name']}: {f['cycles']} cycles, those of its instructions {insns}")
+    for i in f["code"]:
+        # the virtual clock of user code has one cycle for each instruction
+        if abs(i["cycles"] - i["executed"]) > 20 + i["executed"] / 20:
+            bad.append(f"{f['name']} {i['address']:x}: {i['executed']} times, {i['cycles']} cycles")
+    lines = {(l["file"], l["line"]): 0 for l in f["lines"]}
+    for i in f["code"]:
+        if (i.get("file"), i.get("line")) in lines:
+            lines[i["file"], i["line"]] += i["cycles"]
+    for l in f["lines"]:
+        if abs(l["cycles"] - lines[l["file"], l["line"]]) > len(f["code"]):
+            bad.append(f"{l['file']}:{l['line']}: {l['cycles']} cycles, its instructions {lines[l['file'], l['line']]}")
+for name, n in hot.items():
+    if name in sums and abs(n - sums[name]) > 300 + n / 50:  # hot goes by frames, of each thread
+        bad.append(f"{name}: hot {n}, annotate {sums[name]}")
+print("\n".join(bad[:20]))
+print(len(sums), "functions,", doc["cycles"], "cycles")
+sys.exit(bool(bad) or len(sums) < 5 or abs(doc["cycles"] - doc["instructions"]) > doc["instructions"] / 100)
+PY
+for of in "$s/cover_flow.c/plain" "$programs/threads"; do
+	"$auxcap" -q -e soft_pt/cyc/u -o "$s/cyc" -- "$of" >/dev/null 2>"$s/log"
+	python3 "$s/cycles.py" "$auxdecode" "$s/cyc" >"$s/diff" 2>&1
+	ok $? "${of##*/}: cycles of instructions, lines and functions as in hot: $(tail -n 1 "$s/diff")" "$s/diff"
+done
+"$auxdecode" annotate -j4 --chunk-size 4096 --to json -n 9 "$s/cyc" >"$s/j4" 2>/dev/null
+"$auxdecode" annotate -j1 --to json -n 9 "$s/cyc" >"$s/j1" 2>/dev/null
+that "the same for any -j and chunk size" "$s/j4" cmp "$s/j1" "$s/j4"
+"$auxdecode" annotate collatz "$s/cyc" >"$s/out" 2>"$s/log"
+that "text has them" "$s/out" grep -Eq '^ +[0-9]+ +[0-9]+  threads.c:[0-9]+ ' "$s/out"
+that "with the IPC" "$s/out" grep -Eq '^# [0-9]+ cycles, [0-9.]+ % of all, IPC [0-9.]+$' "$s/out"
+"$auxdecode" annotate --to html collatz "$s/cyc" >"$s/out" 2>/dev/null
+that "HTML, too" "$s/out" grep -q '<th>cycles</th>' "$s/out"
+not grep -q '"cycles"' "$s/json"
+ok $? "and nothing is made up where the trace counts none"
+
 # ---- what is shown, and of what ----
 d=$s/cover_flow.c/data
 "$auxdecode" annotate classify "$d" >"$s/out" 2>"$s/log"

@@ -172,10 +172,10 @@ static int by_insns(const void *a, const void *b)
 /* ---- instructions ---- */
 
 static int add_insn(struct annotate_function *f, uint64_t off, unsigned size,
-		    uint64_t n, bool is_data)
+		    uint64_t n, uint64_t cycles, bool is_data)
 {
-	struct annotate_insn in = { .off = off, .n = n, .size = (uint8_t)size,
-				    .is_data = is_data };
+	struct annotate_insn in = { .off = off, .n = n, .cycles = cycles,
+				    .size = (uint8_t)size, .is_data = is_data };
 
 	return array_append(&f->insns, &f->n, &f->cap, &in, sizeof(in));
 }
@@ -196,13 +196,17 @@ static int take_block(const struct annotate *a, struct annotate_function *f,
 		      const struct cover_block *b)
 {
 	uint64_t off = b->off, end = b->off + b->size;
+	uint64_t left = b->cycles, insns = b->n_insns, cycles;
 	unsigned size;
 
 	for (; off < end && off < f->end; off += size) {
 		size = size_at(a, f, off);
 		if (!size)
 			return 0;
-		if (off >= f->off && add_insn(f, off, size, b->n, false))
+		cycles = insns ? left / insns : left;
+		left -= cycles;
+		insns -= insns > 0;
+		if (off >= f->off && add_insn(f, off, size, b->n, cycles, false))
 			return -AUX_E_NOMEM;
 	}
 	return 0;
@@ -233,7 +237,7 @@ static int fill(const struct annotate *a, struct annotate_function *f,
 		if (is_data)
 			size = end - off < MAX_INSN ? (unsigned)(end - off) :
 						      MAX_INSN;
-		if (add_insn(f, off, size, 0, is_data))
+		if (add_insn(f, off, size, 0, 0, is_data))
 			return -AUX_E_NOMEM;
 		off += size;
 	}
@@ -268,10 +272,12 @@ static void add_up(struct annotate_function *f)
 	if (f->n)
 		qsort(f->insns, f->n, sizeof(*f->insns), by_off);
 	for (size_t i = 0; i < f->n; i++) {
-		if (n && f->insns[n - 1].off == f->insns[i].off)
+		if (n && f->insns[n - 1].off == f->insns[i].off) {
 			f->insns[n - 1].n += f->insns[i].n;
-		else
+			f->insns[n - 1].cycles += f->insns[i].cycles;
+		} else {
 			f->insns[n++] = f->insns[i];
+		}
 	}
 	f->n = n;
 }
@@ -285,9 +291,11 @@ static int make_insns(const struct annotate *a, struct annotate_function *f)
 		if (b[i].off + b[i].size > f->off && take_block(a, f, &b[i]))
 			return -AUX_E_NOMEM;
 	add_up(f);
-	f->n_insns = 0;
-	for (size_t i = 0; i < f->n; i++)
+	f->n_insns = f->cycles = 0;
+	for (size_t i = 0; i < f->n; i++) {
 		f->n_insns += f->insns[i].n;
+		f->cycles += f->insns[i].cycles;
+	}
 	f->entered = f->n && f->insns[0].off == f->off ? f->insns[0].n : 0;
 	return fill_holes(a, f);
 }
@@ -459,6 +467,12 @@ static int open_annotate(void **sink, const struct sink_env *env,
 		return -AUX_E_NOMEM;
 	a->config = *config;
 	err = coverage_init(&a->coverage, env);
+	if (!err && env->host->counts_cycles &&
+	    env->host->counts_cycles(env->host->priv)) {
+		a->coverage.counter.cycles =
+			calloc(1, sizeof(*a->coverage.counter.cycles));
+		err = a->coverage.counter.cycles ? 0 : -AUX_E_NOMEM;
+	}
 	if (!err)
 		err = cover_tally_init(&a->tally, env->host);
 	a->tally.all_code = true;
@@ -548,6 +562,16 @@ static int finish_annotate(void *sink, struct aux_diag *diag)
 	return err;
 }
 
+/* Which cycles are whose is known from the flow of all chunks in order. */
+static int new_partial(void **partial, const void *sink)
+{
+	const struct annotate *a = sink;
+
+	*partial = NULL;
+	return a->coverage.counter.cycles ? -AUX_E_UNSUPPORTED :
+					    cover_partial_new(partial, sink);
+}
+
 /* table */
 static const struct option_row annotate_options[] = {
 	{ .name = "to", .arg = "FORMAT", .values = "text json html",
@@ -566,18 +590,20 @@ static const struct option_row annotate_options[] = {
 	{ .name = NULL },
 };
 
+#define ANNOTATE_NEEDS (SINK_TAKES_PATHS | SINK_ANY_STREAM_ORDER | SINK_CYCLES)
+
 /* Text begins with what is to be known of the recording. */
 static uint32_t needs_of_annotate(const void *options)
 {
 	const struct annotate_config *config = options;
 
-	return SINK_TAKES_PATHS | SINK_ANY_STREAM_ORDER |
+	return ANNOTATE_NEEDS |
 	       (config->format == ANNOTATE_TEXT ? 0 : SINK_OWN_FORMAT);
 }
 
 const struct sink_ops sink_annotate = {
 	.name = "annotate",
-	.needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT | SINK_ANY_STREAM_ORDER,
+	.needs = ANNOTATE_NEEDS | SINK_OWN_FORMAT,
 	.needs_of = needs_of_annotate,
 	.options = annotate_options,
 	.config_size = sizeof(struct annotate_config),
@@ -585,7 +611,7 @@ const struct sink_ops sink_annotate = {
 	.flow = coverage_flow,
 	.finish = finish_annotate,
 	.close = close_annotate,
-	.partial_new = cover_partial_new,
+	.partial_new = new_partial,
 	.partial_flow = cover_partial_flow,
 	.partial_join = cover_partial_join,
 	.partial_free = cover_partial_free,

@@ -43,6 +43,11 @@ struct source {
 	size_t at;
 };
 
+struct line_state {
+	uint64_t cycles;	/* of its instructions */
+	bool shown;		/* its count was */
+};
+
 struct printer {
 	const struct annotate *a;
 	const struct annotate_function *f;
@@ -50,7 +55,8 @@ struct printer {
 	struct source *sources;
 	size_t n_sources, cap_sources;
 	uint64_t max;		/* the largest count of f */
-	bool *shown;		/* by line of f: its count was shown */
+	bool cycles;		/* some are known */
+	struct line_state *lines;	/* by line of f */
 };
 
 /* An instruction with all that is said of it. */
@@ -172,9 +178,43 @@ static const struct cover_line *line_of(const struct annotate_function *f,
 	return NULL;
 }
 
+/* The cycles of the function's lines. 0 or -AUX_E_NOMEM. */
+static int find_line_cycles(struct printer *p)
+{
+	const struct annotate_function *f = p->f;
+	const struct sink_host *host = p->a->coverage.env.host;
+	const struct cover_line *l = NULL;
+	const struct space *space;
+	struct source_line at, last = { 0 };
+	uint64_t ip;
+
+	p->lines = calloc(f->lines.n_lines + 1, sizeof(*p->lines));
+	if (!p->lines)
+		return -AUX_E_NOMEM;
+	for (size_t i = 0; i < f->n && p->cycles && host->line; i++) {
+		if (!f->insns[i].cycles ||
+		    !cover_address(f->module, f->insns[i].off, &space, &ip) ||
+		    host->line(host->priv, space, ip, &at))
+			continue;
+		if (at.line != last.line || at.file != last.file)
+			l = line_of(f, &at);
+		last = at;
+		if (l)
+			p->lines[l - f->lines.lines].cycles += f->insns[i].cycles;
+	}
+	return 0;
+}
+
 static double percent(uint64_t n, uint64_t of)
 {
 	return of ? 100.0 * (double)n / (double)of : 0;
+}
+
+/* Instructions of a function for each cycle in which it ran. */
+static double ipc_of(const struct annotate_function *f)
+{
+	return f->cycles ? (double)f->n_insns /
+			   ((double)f->cycles / (1 << COVER_CYCLE_BITS)) : 0;
 }
 
 /* "taken 5 of 8 (62.50 %)", "to f 5, g 3"; "": it is no branch of such kinds. */
@@ -335,11 +375,22 @@ static void text_head(const struct printer *p, uint64_t total)
 		      "%.2f %% of all\n", (unsigned long long)f->entered,
 		      (unsigned long long)f->n_insns,
 		      percent(f->n_insns, total));
+	if (p->cycles)
+		outbuf_printf(p->out, "# %llu cycles, %.2f %% of all, IPC %.2f\n",
+			      (unsigned long long)cover_whole_cycles(f->cycles),
+			      percent(f->cycles, p->a->tally.cycles), ipc_of(f));
 	text_peers(p, "called by", &f->callers);
 	text_peers(p, "calls", &f->callees);
 }
 
-/* Count, file:line, text. A count that was shown before is left out. */
+static void text_cycles(const struct printer *p, uint64_t cycles)
+{
+	if (p->cycles)
+		outbuf_printf(p->out, "%14llu  ",
+			      (unsigned long long)cover_whole_cycles(cycles));
+}
+
+/* Count, cycles, file:line, text. A count that was shown before is left out. */
 static void text_line(struct printer *p, const struct source_line *at,
 		      const char *inlined)
 {
@@ -347,12 +398,13 @@ static void text_line(struct printer *p, const struct source_line *at,
 	size_t i = l ? (size_t)(l - p->f->lines.lines) : 0;
 	char where[64], text[MAX_SHOWN];
 
-	if (l && !p->shown[i])
+	if (l && !p->lines[i].shown) {
 		outbuf_printf(p->out, "%14llu  ", (unsigned long long)l->n);
-	else
-		outbuf_printf(p->out, "%14s  ", "");
-	if (l)
-		p->shown[i] = true;
+		text_cycles(p, p->lines[i].cycles);
+		p->lines[i].shown = true;
+	} else {
+		outbuf_printf(p->out, "%14s  %*s", "", p->cycles ? 16 : 0, "");
+	}
 	snprintf(where, sizeof(where), "%.40s:%u", base_of(at->file), at->line);
 	outbuf_clean_printf(p->out, "%-18s", where);
 	read_line(p, at, text, sizeof(text));
@@ -371,8 +423,9 @@ static void text_insn(const struct printer *p, const struct view *v)
 {
 	char branch[3 * MAX_TEXT];
 
-	outbuf_printf(p->out, "%14llu  %18llx   ",
-		      (unsigned long long)v->in->n, (unsigned long long)v->ip);
+	outbuf_printf(p->out, "%14llu  ", (unsigned long long)v->in->n);
+	text_cycles(p, v->in->cycles);
+	outbuf_printf(p->out, "%18llx   ", (unsigned long long)v->ip);
 	outbuf_clean(p->out, v->text);
 	if (*v->target) {
 		outbuf_str(p->out, " <");
@@ -393,7 +446,8 @@ static int text_code(struct printer *p)
 	char inlined[3 * MAX_TEXT];
 	int err = 0;
 
-	outbuf_str(p->out, "#     executed  address, or line   code\n");
+	outbuf_printf(p->out, "#     executed  %saddress, or line   code\n",
+		      p->cycles ? "        cycles  " : "");
 	for (size_t i = 0; i < p->f->n && !err; i++) {
 		err = look_at(p, &p->f->insns[i], &v);
 		if (v.at.file && (!i || !same_place(&v, &before))) {
@@ -413,7 +467,8 @@ static void text_lines(struct printer *p)
 {
 	const struct cover_lines *l = &p->f->lines;
 
-	outbuf_str(p->out, "#     executed  line               text\n");
+	outbuf_printf(p->out, "#     executed  %sline               text\n",
+		      p->cycles ? "        cycles  " : "");
 	for (size_t i = 0; i < l->n_lines; i++)
 		text_line(p, &(struct source_line){
 			.file = l->files[l->lines[i].file],
@@ -472,6 +527,8 @@ static void json_insn(const struct printer *p, const struct view *v)
 	json_number(out, "offset", v->in->off);
 	json_number(out, "size", v->in->size);
 	json_number(out, "executed", v->in->n);
+	if (p->cycles)
+		json_number(out, "cycles", cover_whole_cycles(v->in->cycles));
 	if (p->a->disasm)
 		json_text(out, "text", v->text);
 	if (v->at.file) {
@@ -501,6 +558,9 @@ static void json_lines(const struct printer *p)
 		outbuf_printf(p->out, "%s{\"line\":%u", i ? "," : "",
 			      l->lines[i].line);
 		json_number(p->out, "executed", l->lines[i].n);
+		if (p->cycles)
+			json_number(p->out, "cycles",
+				    cover_whole_cycles(p->lines[i].cycles));
 		json_text(p->out, "file", l->files[l->lines[i].file]);
 		outbuf_str(p->out, "}");
 	}
@@ -522,6 +582,8 @@ static int json_function(struct printer *p)
 	json_number(out, "size", f->end - f->off);
 	json_number(out, "entered", f->entered);
 	json_number(out, "instructions", f->n_insns);
+	if (p->cycles)
+		json_number(out, "cycles", cover_whole_cycles(f->cycles));
 	json_peers(p, "callers", &f->callers);
 	json_peers(p, "callees", &f->callees);
 	json_lines(p);
@@ -550,6 +612,13 @@ static void html_count(const struct printer *p, uint64_t n)
 		      (unsigned long long)n);
 }
 
+static void html_cycles(const struct printer *p, uint64_t cycles)
+{
+	if (p->cycles)
+		outbuf_printf(p->out, "<td class=\"n\">%llu</td>",
+			      (unsigned long long)cover_whole_cycles(cycles));
+}
+
 static void html_line(struct printer *p, const struct source_line *at,
 		      const char *inlined)
 {
@@ -558,17 +627,19 @@ static void html_line(struct printer *p, const struct source_line *at,
 	char text[MAX_SHOWN];
 
 	outbuf_str(p->out, "<tr class=\"s\">");
-	if (l && !p->shown[i])
+	if (l && !p->lines[i].shown) {
 		html_count(p, l->n);
-	else
+		html_cycles(p, p->lines[i].cycles);
+		p->lines[i].shown = true;
+	} else {
 		outbuf_str(p->out, "<td class=\"n\"></td>");
-	if (l)
-		p->shown[i] = true;
+		outbuf_str(p->out, p->cycles ? "<td class=\"n\"></td>" : "");
+	}
 	outbuf_str(p->out, "<td class=\"a\" title=\"");
 	outbuf_html(p->out, at->file);
 	outbuf_str(p->out, "\">");
 	outbuf_html(p->out, base_of(at->file));
-	outbuf_printf(p->out, ":%u</td><td>", at->line);
+	outbuf_printf(p->out, ":%u</td><td class=\"c\">", at->line);
 	read_line(p, at, text, sizeof(text));
 	outbuf_html(p->out, text);
 	outbuf_str(p->out, "</td><td class=\"b\">");
@@ -585,7 +656,8 @@ static void html_insn(const struct printer *p, const struct view *v)
 
 	outbuf_printf(p->out, "<tr class=\"%c\">", v->in->n ? 'i' : 'z');
 	html_count(p, v->in->n);
-	outbuf_printf(p->out, "<td class=\"a\">%llx</td><td>",
+	html_cycles(p, v->in->cycles);
+	outbuf_printf(p->out, "<td class=\"a\">%llx</td><td class=\"c\">",
 		      (unsigned long long)v->ip);
 	outbuf_html(p->out, v->text);
 	if (*v->target) {
@@ -626,14 +698,21 @@ static void html_head(const struct printer *p, uint64_t total)
 	outbuf_str(p->out, "</h2><p>in ");
 	outbuf_html(p->out, f->dso ? f->dso : "?");
 	outbuf_printf(p->out, ": entered <i>%llu</i> times, <i>%llu</i> "
-		      "instructions, %.2f %% of all</p>\n",
+		      "instructions, %.2f %% of all",
 		      (unsigned long long)f->entered,
 		      (unsigned long long)f->n_insns,
 		      percent(f->n_insns, total));
+	if (p->cycles)
+		outbuf_printf(p->out, "; <i>%llu</i> cycles, %.2f %% of all, "
+			      "IPC %.2f",
+			      (unsigned long long)cover_whole_cycles(f->cycles),
+			      percent(f->cycles, p->a->tally.cycles), ipc_of(f));
+	outbuf_str(p->out, "</p>\n");
 	html_peers(p, "Called by", &f->callers);
 	html_peers(p, "Calls", &f->callees);
-	outbuf_str(p->out, "<table><thead><tr><th>executed</th><th>place</th>"
-		   "<th>code</th><th>branches</th></tr></thead><tbody>\n");
+	outbuf_printf(p->out, "<table><thead><tr><th>executed</th>%s<th>place</th>"
+		      "<th>code</th><th>branches</th></tr></thead><tbody>\n",
+		      p->cycles ? "<th>cycles</th>" : "");
 }
 
 static int html_function(struct printer *p, uint64_t total)
@@ -673,8 +752,12 @@ static void put_start(const struct printer *p)
 
 	if (p->a->config.format == ANNOTATE_JSON) {
 		outbuf_printf(p->out, "{\"schema\":\"auxkit-annotate-1\","
-			      "\"instructions\":%llu,\"file\":",
+			      "\"instructions\":%llu",
 			      (unsigned long long)p->a->tally.n_insns);
+		if (p->cycles)
+			json_number(p->out, "cycles",
+				    cover_whole_cycles(p->a->tally.cycles));
+		outbuf_str(p->out, ",\"file\":");
 		outbuf_json(p->out, env->path);
 		outbuf_str(p->out, ",\"functions\":[\n");
 	} else if (p->a->config.format == ANNOTATE_HTML) {
@@ -721,7 +804,8 @@ static int put_function(struct printer *p, size_t i)
 int annotate_print(const struct annotate *a, const struct annotate_function *v,
 		   size_t n, size_t n_all)
 {
-	struct printer p = { .a = a, .out = a->coverage.env.out };
+	struct printer p = { .a = a, .out = a->coverage.env.out,
+			     .cycles = cover_whole_cycles(a->tally.cycles) };
 	int err = 0;
 
 	put_start(&p);
@@ -731,9 +815,10 @@ int annotate_print(const struct annotate *a, const struct annotate_function *v,
 		for (size_t k = 0; k < v[i].n; k++)
 			if (v[i].insns[k].n > p.max)
 				p.max = v[i].insns[k].n;
-		p.shown = calloc(v[i].lines.n_lines + 1, sizeof(*p.shown));
-		err = p.shown ? put_function(&p, i) : -AUX_E_NOMEM;
-		free(p.shown);
+		err = find_line_cycles(&p);
+		if (!err)
+			err = put_function(&p, i);
+		free(p.lines);
 	}
 	put_end(&p, n, n_all);
 	for (size_t i = 0; i < p.n_sources; i++)

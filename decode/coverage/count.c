@@ -130,6 +130,7 @@ int cover_counter_init(struct cover_counter *c, struct cover_units *units)
 
 void cover_counter_fini(struct cover_counter *c)
 {
+	cover_cycles_free(c->cycles);
 	free(c->counts);
 	free(c->touched);
 	free(c->jumps);
@@ -264,14 +265,16 @@ static int end_pause(struct cover_counter *c)
 }
 
 /*
- * Counts one run of a unit that starts at address first, which is also the
- * target of the dynamic branch before it.
+ * Counts one run of a unit of so many instructions that starts at address first, which
+ * is also the target of the dynamic branch before it.
  */
-static inline int hit(struct cover_counter *c, uint64_t word,
+static inline int hit(struct cover_counter *c, uint64_t word, uint64_t n_insns,
 		      const struct space *space, uint64_t first)
 {
 	uint32_t id = COVER_ID(word);
 
+	if (c->cycles && cover_cycles_ran(c->cycles, id, n_insns) < 0)
+		return -AUX_E_NOMEM;
 	if (c->open) {
 		c->head = first;
 		c->head_space = space;
@@ -295,8 +298,8 @@ static int hit_step(struct cover_counter *c, const struct space *space,
 
 	if (!word)
 		word = learn_step(c, space, step);
-	return word ? hit(c, word, space, step->ranges[0].range.first) :
-		      -AUX_E_NOMEM;
+	return word ? hit(c, word, step->n_insns, space,
+			  step->ranges[0].range.first) : -AUX_E_NOMEM;
 }
 
 /*
@@ -317,7 +320,8 @@ static int hit_path(struct cover_counter *c, const struct space *space,
 	word = load(&path->user[0]);
 	if (!word)
 		word = learn_path(c, space, path);
-	return word ? hit(c, word, space, path->user[1]) : -AUX_E_NOMEM;
+	return word ? hit(c, word, path->n_insns, space, path->user[1]) :
+		      -AUX_E_NOMEM;
 }
 
 static int hit_range(struct cover_counter *c, const struct space *space,
@@ -343,7 +347,7 @@ static int hit_range(struct cover_counter *c, const struct space *space,
 			.word = (uint64_t)unit << 1 | is_dynamic(r.what),
 		};
 	}
-	return hit(c, h->word, space, r.first);
+	return hit(c, h->word, ev->n, space, r.first);
 }
 
 /* Tracing goes on at ip. The file that is there may have been mapped in the
@@ -389,6 +393,17 @@ static int break_off(struct cover_counter *c, const struct space *space,
 	return end_pause(c);
 }
 
+/* What an event is to the count of cycles, but for what ran. */
+static int count_cycles(struct cover_cycles *c, const struct aux_flow *ev)
+{
+	if (ev->kind == AUX_FLOW_TIME)
+		return ev->n ? cover_cycles_pass(c, ev->n) : 0;
+	if (ev->kind == AUX_FLOW_TRACE_OFF || ev->kind == AUX_FLOW_GAP ||
+	    ev->kind == AUX_FLOW_TRACE_ON)
+		cover_cycles_pause(c, ev->kind != AUX_FLOW_TRACE_ON);
+	return 0;
+}
+
 /*
  * Adds a batch of events of one thread and stream. A change of either breaks
  * the flow, so the open jump is dropped; coverage.c and cover_partial_join
@@ -406,7 +421,13 @@ int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
 		c->tid = ctx->tid;
 		c->stream = ctx->stream;
 	}
+	if (!err && c->cycles)
+		err = cover_cycles_at(c->cycles, ctx->stream, ctx->tid);
 	for (size_t i = 0; i < n && !err; i++) {
+		if (c->cycles)
+			err = count_cycles(c->cycles, &ev[i]);
+		if (err)
+			break;
 		if (ev[i].kind == AUX_FLOW_PATH) {
 			err = hit_path(c, ctx->space, ev[i].path.path);
 		} else if (ev[i].kind == AUX_FLOW_RANGE) {

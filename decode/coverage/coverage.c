@@ -146,12 +146,40 @@ static const struct cover_range *last_range(const struct cover_units *u,
 	return &unit->ranges[unit->n - 1];
 }
 
+/* Instructions of a step, or of a lone range. */
+static uint64_t count_insns(const struct cover_unit *u)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < u->n; i++)
+		n += u->ranges[i].n;
+	return n;
+}
+
+/* A path's cycles are those of its steps, by their instructions. */
+static int share_cycles(struct coverage *c, const struct cover_unit *u, uint64_t cycles)
+{
+	uint64_t insns = 0, n, part;
+	int err = 0;
+
+	for (uint32_t i = 0; i < u->n && cycles; i++)
+		insns += count_insns(cover_unit_at(&c->units, u->steps[i]));
+	for (uint32_t i = 0; i < u->n && cycles && !err; i++) {
+		n = count_insns(cover_unit_at(&c->units, u->steps[i]));
+		part = cover_cycles_share(cycles, n, insns);
+		insns -= n;
+		cycles -= part;
+		err = cover_cycles_add(c->counter.cycles, u->steps[i], part);
+	}
+	return err;
+}
+
 /* Adds a path's count to its steps, and the edges between them. */
 static int expand_path(struct coverage *c, struct cover_tally *t, uint32_t id)
 {
 	const struct cover_unit *u = cover_unit_at(&c->units, id), *step;
 	uint64_t n = c->counter.counts[id];
-	int err = 0;
+	int err = share_cycles(c, u, cover_cycles_of(c->counter.cycles, id));
 
 	for (uint32_t i = 0; i < u->n && !err; i++) {
 		err = cover_counter_add(&c->counter, u->steps[i], n);
@@ -169,10 +197,15 @@ static int expand_step(struct coverage *c, struct cover_tally *t, uint32_t id)
 {
 	const struct cover_unit *u = cover_unit_at(&c->units, id);
 	uint64_t n = c->counter.counts[id];
+	uint64_t cycles = cover_cycles_of(c->counter.cycles, id);
+	uint64_t insns = count_insns(u), part;
 	int err = 0;
 
 	for (uint32_t i = 0; i < u->n && !err; i++) {
-		err = cover_tally_range(t, u->space, &u->ranges[i], n);
+		part = cover_cycles_share(cycles, u->ranges[i].n, insns);
+		cycles -= part;
+		insns -= u->ranges[i].n;
+		err = cover_tally_range(t, u->space, &u->ranges[i], n, part);
 		if (i + 1 < u->n && !err)
 			err = cover_tally_edge(t, u->space, &u->ranges[i],
 					       u->space, u->ranges[i + 1].first,
@@ -296,6 +329,8 @@ int coverage_tally(struct coverage *c, struct cover_tally *t)
 	/* lcov counts how often a line is entered, which the next part does */
 	if (!err && c->config.format == COVER_AFL)
 		err = cover_join_parts(c);
+	if (!err && c->counter.cycles)
+		err = cover_cycles_end(c->counter.cycles);
 	if (!err)
 		err = expand(c, t);
 	if (!err && t->nomem)

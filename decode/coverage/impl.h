@@ -7,7 +7,7 @@
  *	    --> lines, functions, branches (lines.c, by the flow graph of graph.c)
  *	        --> lcov, summary (files.c)
  *	    --> instructions of a function (annotate.c) --> text, JSON, HTML
- *	        (annotate_print.c)
+ *	        (annotate_print.c); for these, cycles, too (cycles.c)
  *
  * While the flow comes only units are counted: a unit is a step, a path or a lone range,
  * and has a number that stays with the step or path (user[0]). One event thus costs
@@ -72,6 +72,7 @@ struct cover_module {
 struct cover_block {
 	uint64_t off;
 	uint64_t n;
+	uint64_t cycles;	/* see COVER_CYCLE_BITS */
 	uint32_t module;
 	uint32_t size;
 	uint32_t n_insns;
@@ -106,6 +107,7 @@ struct cover_tally {
 	struct cover_edge *edges;
 	size_t n_edges, cap_edges;
 	struct cover_index block_index, edge_index;
+	uint64_t cycles;	/* of all that ran, see COVER_CYCLE_BITS */
 	uint64_t n_insns;	/* all that were counted; of these: */
 	uint64_t n_homeless;	/* in no file, or not in --module */
 	uint64_t n_filtered;	/* not in --symbol */
@@ -120,9 +122,10 @@ struct cover_tally {
 
 int cover_tally_init(struct cover_tally *t, const struct sink_host *host);
 void cover_tally_fini(struct cover_tally *t);
-/* Adds n runs of a range. 0 or -AUX_E_NOMEM, as the next two. */
+/* Adds n runs of a range, which took so many cycles in all. 0 or -AUX_E_NOMEM, as the
+ * next two. */
 int cover_tally_range(struct cover_tally *t, const struct space *space,
-		      const struct cover_range *r, uint64_t n);
+		      const struct cover_range *r, uint64_t n, uint64_t cycles);
 /* Adds n jumps from the end of the range to an address in the space
  * to_space. */
 int cover_tally_edge(struct cover_tally *t, const struct space *space,
@@ -205,6 +208,55 @@ static inline struct cover_unit *cover_unit_at(const struct cover_units *u,
 	return &u->blocks[block][id - COVER_FIRST_BLOCK * ((1u << block) - 1)];
 }
 
+/* ---- cycles.c: the cycles in which they ran ---- */
+
+/* Cycles are counted in parts of so many bits: an instruction has a fraction of one. */
+#define COVER_CYCLE_BITS 16
+
+struct cover_run {
+	uint32_t id;		/* of a unit */
+	uint64_t n_insns;
+};
+
+/* What ran in a stream since the last TIME, and what it took in all. */
+struct cover_interval {
+	uint32_t stream, tid;
+	struct cover_run *runs;
+	size_t n, cap;
+	uint64_t n_insns;	/* of all runs */
+	uint64_t waiting;	/* cycles, for what runs */
+	bool away;		/* nothing is traced: cycles are nobody's */
+};
+
+struct cover_cycles {
+	uint64_t *v;		/* by unit */
+	size_t cap;
+	struct cover_interval *intervals;	/* of each stream */
+	size_t n_intervals, cap_intervals;
+	size_t at;		/* the one whose flow comes */
+};
+
+/* All return 0 or -AUX_E_NOMEM. Flow of that stream and thread comes, before any
+ * other call. */
+int cover_cycles_at(struct cover_cycles *c, uint32_t stream, uint32_t tid);
+int cover_cycles_ran(struct cover_cycles *c, uint32_t id, uint64_t n_insns);
+/* A TIME with n cycles. */
+int cover_cycles_pass(struct cover_cycles *c, uint64_t n);
+void cover_cycles_pause(struct cover_cycles *c, bool away);
+/* All flow has come. */
+int cover_cycles_end(struct cover_cycles *c);
+/* Of and to a unit; c NULL: none. */
+uint64_t cover_cycles_of(const struct cover_cycles *c, uint32_t id);
+int cover_cycles_add(struct cover_cycles *c, uint32_t id, uint64_t n);
+/* n * part / all, for part <= all. */
+uint64_t cover_cycles_share(uint64_t n, uint64_t part, uint64_t all);
+void cover_cycles_free(struct cover_cycles *c);
+
+static inline uint64_t cover_whole_cycles(uint64_t n)
+{
+	return (n + (1 << (COVER_CYCLE_BITS - 1))) >> COVER_CYCLE_BITS;
+}
+
 /* ---- count.c: how often they ran ---- */
 
 /*
@@ -233,6 +285,7 @@ struct cover_hot {
 /* Counts of one thread: the session's own, or a worker's partial result. */
 struct cover_counter {
 	struct cover_units *units;
+	struct cover_cycles *cycles;	/* NULL: not wanted */
 	uint64_t *counts;	/* by unit */
 	uint32_t cap;
 	uint32_t *touched;	/* units whose count is not 0 */
@@ -493,6 +546,7 @@ struct annotate_config {
 struct annotate_insn {
 	uint64_t off;		/* in the module */
 	uint64_t n;		/* how often it ran */
+	uint64_t cycles;	/* in which it did, see COVER_CYCLE_BITS */
 	uint8_t size;
 	bool is_data;		/* bytes that are no instruction */
 };
@@ -515,6 +569,7 @@ struct annotate_function {
 	uint64_t off, end;	/* in the module */
 	uint64_t entered;	/* runs of the first instruction */
 	uint64_t n_insns;	/* runs of all of them */
+	uint64_t cycles;	/* of all of them */
 	uint16_t mode;		/* AUX_FLOW_MODE_* */
 	/* sorted by off; those that did not run, too */
 	struct annotate_insn *insns;

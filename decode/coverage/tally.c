@@ -374,10 +374,12 @@ static int add_block(struct cover_tally *t, const struct cover_block *b)
 	t->blocks[n] = *b;
 	slot = find_slot(&t->block_index, t->blocks, n, sizeof(*b),
 			 hash_block(t->blocks, n), by_block);
-	if (*slot)
+	if (*slot) {
 		t->blocks[*slot - 1].n += b->n;
-	else
+		t->blocks[*slot - 1].cycles += b->cycles;
+	} else {
 		*slot = (uint32_t)++t->n_blocks;
+	}
 	return 0;
 }
 
@@ -400,12 +402,13 @@ static int add_edge(struct cover_tally *t, const struct cover_edge *e)
 }
 
 int cover_tally_range(struct cover_tally *t, const struct space *space,
-		      const struct cover_range *r, uint64_t n)
+		      const struct cover_range *r, uint64_t n, uint64_t cycles)
 {
 	uint64_t off, end = end_of(t, space, r);
 	uint32_t module;
 
 	t->n_insns += n * r->n;
+	t->cycles += cycles;
 	if (!end) {
 		t->n_mismatches += n;
 		return 0;
@@ -421,7 +424,7 @@ int cover_tally_range(struct cover_tally *t, const struct space *space,
 	}
 	t->modules[module].mode = r->flags & AUX_FLOW_MODE_MASK;
 	return add_block(t, &(struct cover_block){
-		.off = off, .n = n, .module = module,
+		.off = off, .n = n, .cycles = cycles, .module = module,
 		.size = (uint32_t)(end - r->first), .n_insns = r->n,
 		.mode = r->flags & AUX_FLOW_MODE_MASK,
 	});
@@ -517,10 +520,12 @@ static void sort_blocks(struct cover_tally *t)
 	if (t->n_blocks)
 		qsort(t->blocks, t->n_blocks, sizeof(*t->blocks), by_block);
 	for (size_t i = 0; i < t->n_blocks; i++) {
-		if (n && !by_block(&t->blocks[n - 1], &t->blocks[i]))
+		if (n && !by_block(&t->blocks[n - 1], &t->blocks[i])) {
 			t->blocks[n - 1].n += t->blocks[i].n;
-		else
+			t->blocks[n - 1].cycles += t->blocks[i].cycles;
+		} else {
 			t->blocks[n++] = t->blocks[i];
+		}
 	}
 	t->n_blocks = n;
 	for (size_t i = n; i-- > 0;) {

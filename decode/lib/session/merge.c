@@ -602,6 +602,8 @@ int session_pass_open(struct session_pass **out, struct session *s,
 	pass->ops = config->ops;
 	pass->sink = config->sink;
 	pass->needs = config->needs;
+	if (pass->needs & SINK_CYCLES && session_counts_cycles(s))
+		pass->needs |= SINK_NEEDS_TIME | SINK_TAKES_TIMES;
 	pass->stats = config->stats ? config->stats : &pass->own_stats;
 	pass->observer = *config;
 	*pass->stats = (struct session_stats){ 0 };

@@ -361,6 +361,26 @@ uint64_t session_resolution(const struct session *s)
 			  clock->mult >> clock->shift);
 }
 
+/* ETMv4: TRCCONFIGR.CCI; ETMv3, PTM: ETMCR.CycleAccurate. */
+static bool source_counts(const struct aux_etm_config *etm)
+{
+	return etm->trcconfigr >> 4 & 1 || etm->etmcr >> 12 & 1;
+}
+
+bool session_counts_cycles(const struct session *s)
+{
+	const struct aux_pt_config *pt = &s->dec_config.pt;
+
+	if (s->chunks.trace_type == AUX_TRACE_INTEL_PT)
+		return s->chunks.n_metadata <= AUX_PT_CYC_BIT ||
+		       pt->attr_config & s->chunks.metadata[AUX_PT_CYC_BIT];
+	for (size_t i = 0; i < s->n_streams; i++)
+		if (s->streams[i].source && s->streams[i].source->meta &&
+		    source_counts(&s->streams[i].source->meta->etm))
+			return true;
+	return false;
+}
+
 bool session_is_timed(const struct session *s)
 {
 	return s->timed;
@@ -464,6 +484,11 @@ static int host_image(void *priv, const struct space *space, uint64_t ip,
 	return codeview_image(session_codeview(priv), space, ip, im, offset);
 }
 
+static bool host_counts_cycles(void *priv)
+{
+	return session_counts_cycles(priv);
+}
+
 struct sink_host session_host(struct session *s)
 {
 	return (struct sink_host){
@@ -475,6 +500,7 @@ struct sink_host session_host(struct session *s)
 		.off_cpu = timeline_knows_off_cpu(session_timeline(s)) ?
 				   host_off_cpu : NULL,
 		.part = host_part,
+		.counts_cycles = host_counts_cycles,
 		.identity = host_identity,
 		.line = host_line,
 		.inlines = host_inlines,

@@ -116,6 +116,8 @@ bool session_is_timed(const struct session *s);
 /* How far apart, in ns, the times of the trace may be while code runs: what took
  * less is not told from what took none. 0: that varies, or it is not known. */
 uint64_t session_resolution(const struct session *s);
+/* Whether TIMEs come with cycles, as far as the recording says. */
+bool session_counts_cycles(const struct session *s);
 /* Is it Intel PT of a CPU whose model nobody said? Its errata are not worked around. */
 bool session_lacks_model(const struct session *s);
 /* The decoder that --plugin loaded; NULL: none was asked for. */

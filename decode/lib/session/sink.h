@@ -52,6 +52,7 @@ struct flow_ctx {
 				  * joined in any order: the sink keeps streams
 				  * apart, or adds what commutes. Spares it a
 				  * stint for each TIME */
+#define SINK_CYCLES 128	/* NEEDS_TIME and TAKES_TIMES where the trace counts cycles */
 #define SINK_FILTERS_TIME 64 /* applies --time itself: it gets all of the flow */
 
 /*
@@ -108,6 +109,8 @@ struct sink_host {
 	/* As codeview_image; NULL: there are none. */
 	int (*image)(void *priv, const struct space *space, uint64_t ip,
 		     struct elfimage **im, uint64_t *offset);
+	/* As session_counts_cycles; NULL: it does not. */
+	bool (*counts_cycles)(void *priv);
 	/* As session_identity; NULL: there is no recording. */
 	uint64_t (*identity)(void *priv);
 	/* --symbol, and how names are shown: callstack/names.h. NULL: all
