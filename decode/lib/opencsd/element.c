@@ -237,7 +237,8 @@ static inline void push_range(struct opencsd *d,
 	d->q.tail++;
 	f->offset = d->q.offset;
 	f->kind = AUX_FLOW_RANGE;
-	f->what = d->src.ends[kind];
+	f->what = d->out.end = d->src.ends[kind];
+	d->out.isa = (uint8_t)e->isa;
 	f->flags = (uint16_t)(mode_of(e->isa) | size |
 			      (d->out.in_tx ? AUX_FLOW_IN_TX : 0));
 	f->n = e->num_instr_range;
@@ -543,20 +544,42 @@ static void retract_walk(struct opencsd *d, uint64_t from)
 	doubt_returns(d, ip, AUX_GAP_DESYNC);
 }
 
+/* Where is the flow for the library, behind what was emitted? False: not known. After a
+ * branch to an address that did not come it is where it was, or where its return stack
+ * says. */
+static bool find_next(struct opencsd *d, bool pops, uint64_t *ip)
+{
+	struct a64_insn insn;
+
+	*ip = d->out.addressed ? d->out.address : d->out.next_ip;
+	if (d->out.addressed)
+		return true;
+	if (!has_address(d) || (pops && compresses_returns(d)))
+		return false;
+	if (d->out.end != AUX_END_COND_TAKEN && d->out.end != AUX_END_JUMP &&
+	    d->out.end != AUX_END_CALL)
+		return true;
+	if (d->out.isa != ocsd_isa_aarch64 || !read_a64(d, d->out.last_ip, &insn))
+		return false;
+	*ip = d->out.last_ip + (uint64_t)(int64_t)insn.disp;
+	return true;
+}
+
 /*
  * An exception that returns to before the address where the flow went on. Later
  * libraries (1.5.5 does) walk forward only: there is no element that shows the
  * contradiction, so it is looked for here.
  */
-static void find_contradiction(struct opencsd *d, uint64_t from)
+static void find_contradiction(struct opencsd *d, uint64_t from, bool pops)
 {
-	struct aux_flow *gap = event_of_packet(d, 1);
-	uint64_t ip = d->out.address;
+	struct aux_flow *walk = event_of_packet(d, 1);
 	enum aux_gap_cause why;
 	uint8_t insn[2];
+	uint64_t ip;
 
-	if (!d->src.in_order || !d->out.addressed || ip <= from ||
-	    (gap && gap->kind == AUX_FLOW_GAP) ||
+	if (!d->src.in_order ||
+	    (walk && (walk->kind == AUX_FLOW_GAP || walk->kind == AUX_FLOW_RANGE)) ||
+	    !find_next(d, pops, &ip) || ip <= from ||
 	    (d->out.code_missing && d->out.missing_ip == ip))
 		return;
 	why = opencsd_copy_code(d, ip, 2, insn) < 2 ? AUX_GAP_NO_CODE :
@@ -569,19 +592,19 @@ static void push_exception(struct opencsd *d, const ocsd_generic_trace_elem *e)
 {
 	bool known = e->excep_ret_addr || d->out.last_known;
 	uint64_t from = e->excep_ret_addr ? e->en_addr : d->out.next_ip;
+	bool pops = d->out.indirect && !d->out.addressed;
 	struct aux_flow *f;
 
 	if (e->excep_data_marker)
 		return;
-	if (d->src.v4 && e->excep_ret_addr_br_tgt && d->out.indirect &&
-	    !d->out.addressed && d->config->etm.trcconfigr >> 12 & 1)
+	if (d->src.v4 && e->excep_ret_addr_br_tgt && pops && compresses_returns(d))
 		d->ret.popped = true;
-	opencsd_follow_stack(d, d->out.indirect && !d->out.addressed, false);
+	opencsd_follow_stack(d, pops, false);
 	d->out.indirect = d->ret.suppress = false;
 	if (e->excep_ret_addr)
 		retract_walk(d, from);
 	if (e->excep_ret_addr && !e->excep_ret_addr_br_tgt && d->src.v4)
-		find_contradiction(d, from);
+		find_contradiction(d, from, pops);
 	end_syscall(d, e->exception_number, from);
 	if (known)
 		opencsd_settle(d, from);

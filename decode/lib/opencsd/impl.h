@@ -132,6 +132,8 @@ struct opencsd_emitted {
 	bool addressed;		/* an address packet came after the last range */
 	bool in_tx;
 	bool indirect;		/* the last range ends with a taken indirect branch */
+	uint8_t end;		/* of the last range: enum aux_range_end, ocsd_isa */
+	uint8_t isa;
 	unsync_info_t loss;	/* of sync, the last one emitted */
 	uint64_t last_ip;	/* of the last instruction */
 	uint64_t next_ip;	/* its end */
