@@ -119,16 +119,35 @@ that "--all: one difference, and all other chunks" "$out" \
 	grep -Eq '^mutant and libipt differ: [0-9]{6} instructions, .* 1 difference$' "$out"
 differ first:5000 "$pt" 'mutant is at' --chunk-size 1
 
-# An overflow directly after the end of tracing: libipt says nothing of that end.
+# An overflow directly after the end of tracing: libipt 2.0 says nothing of that end, if
+# MODE.Exec is before it. No CPU puts one there, and where no overflow follows that is an
+# error for libipt; for 2.1 and later (2.1.2, 2.2) it always is.
 # A loop; PSB+ at 0x401000, TNT, MODE.Exec, TIP.PGD, OVF, MODE.Exec, TIP.PGE, TNT.
 psb='\002\202\002\202\002\202\002\202\002\202\002\202\002\202\002\202\231\001'
-ip='\000\020\100\000\000\000\000\000'
+ip='\000\020\100\000\000\000\000\000' mode='\231\001'
 printf '\377\310\165\374\303' >"$SCRATCH/loop.bin"
-# shellcheck disable=SC2059
-printf "$psb\335$ip\002\043\006\231\001\301$ip\002\363\231\001\321$ip\006" >"$SCRATCH/ovf.pt"
-"$auxdecode" verify --image "$SCRATCH/loop.bin:0-5@0x401000" --pt "$SCRATCH/ovf.pt" >"$out" 2>&1
-ok $? "an end of tracing that an overflow hides from libipt" "$out"
-that "... is counted" "$out" grep -q ', 1 ends of tracing that one has no event of' "$out"
+end_of_trace() { # BEFORE: leaves $status
+	# shellcheck disable=SC2059
+	printf "$psb\335$ip\002\043\006$1\301$ip\002\363$mode\321$ip\006" >"$SCRATCH/ovf.pt"
+	"$auxdecode" verify --image "$SCRATCH/loop.bin:0-5@0x401000" --pt "$SCRATCH/ovf.pt" >"$out" 2>&1
+	status=$?
+}
+cat >"$SCRATCH/v.c" <<'EOF'
+#include <intel-pt.h>
+int main(void) { struct pt_version v = pt_library_version(); return v.major == 2 && v.minor == 0; }
+EOF
+${CC:-cc} -o "$SCRATCH/v" "$SCRATCH/v.c" -lipt
+end_of_trace "$mode"
+if "$SCRATCH/v"; then
+	is $status 1 "MODE.Exec before an end of tracing: libipt 2.1 and later stop there"
+	that "... and that is shown" "$out" grep -Ezq '1e: mode.exec cs.l  <.*libipt:.*0x20: GAP ' "$out"
+else
+	is $status 0 "an end of tracing that an overflow hides from libipt 2.0"
+	that "... is counted" "$out" grep -q ', 1 ends of tracing that one has no event of' "$out"
+fi
+end_of_trace ''
+is $status 0 "an end of tracing before an overflow"
+that "... which libipt has, too" "$out" not grep -q 'ends of tracing that one has no' "$out"
 
 # ---- CoreSight ----
 

@@ -19,6 +19,7 @@
 
 #define N_HEAD 4
 #define NO_INSN PT_E_INSN
+#define BAD_QUERY 8		/* pte_bad_query; its header has the names of the engine */
 #define SMALL_STORE ((size_t)4096)
 #define START 1000
 #define HIDDEN 48		/* bytes of each half that are missing */
@@ -220,6 +221,20 @@ static bool has_rex2(const struct ptscript *s, const struct flow_list *l, size_t
 	return false;
 }
 
+/*
+ * No CPU keeps a TNT back over a PSB. The engine and libipt 2.0 take its bits for those of
+ * what ran before, as the code says; libipt 2.1 has nothing for that branch, which is an
+ * error there and not in a. Seen with 2.1.2: bad_query where the first bit is asked for.
+ */
+static bool misses_bits(const struct ptscript *s, const struct flow_list *a, size_t i,
+			const struct flow_list *b, size_t k)
+{
+	size_t y = flow_error(b, k);
+
+	return s->split && y < b->n && b->ev[y].what == AUX_GAP_DESYNC &&
+	       b->ev[y].gap.detail == BAD_QUERY && flow_error(a, i) == a->n;
+}
+
 /* With a script b is libipt's. */
 static void compare(const char *what, const struct flow_list *a,
 		    const struct flow_list *b, const struct ptscript *s)
@@ -227,7 +242,7 @@ static void compare(const char *what, const struct flow_list *a,
 	size_t k = 0;
 	size_t i = s ? flow_compare(a, b, &k) : flow_compare_own(a, b);
 
-	if (i == SIZE_MAX || (s && has_rex2(s, a, i)))
+	if (i == SIZE_MAX || (s && (has_rex2(s, a, i) || misses_bits(s, a, i, b, k))))
 		return;
 	if (!s)
 		k = i;

@@ -36,6 +36,7 @@ struct ptscript {
 	unsigned top, depth;
 	bool on, compress, broken, full, in_tx;
 	bool untrue;		/* packets tell of what did not happen */
+	bool split;		/* of branches before a PSB the TNT is behind it */
 	uint8_t ctc;
 	uint64_t ran[STEPS];	/* instructions, if not broken or untrue */
 	size_t n_ran;
@@ -130,7 +131,8 @@ static void ps_psb(struct ptscript *s)
 
 	if (b & 1)
 		ps_flush(s);
-	s->untrue |= s->n_bits;	/* they were before it */
+	s->split |= s->n_bits;
+	s->untrue |= s->split;
 	for (unsigned i = 0; i < 8; i++)
 		ps_put(s, "\x02\x82", 2);
 	s->last_ip = 0;
