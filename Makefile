@@ -101,7 +101,7 @@ SHARED := $(call obj,$(SHARED_C))
 CAPTURE := $(call obj,$(CAPTURE_C))
 DECODE := $(call obj,$(DECODE_C))
 
-CAPTURE_LIBS = $(LIBS_IBERTY) $(LIBS_ELF) $(LIBS_ZSTD) -ldl -lpthread
+CAPTURE_LIBS = $(LIBS_IBERTY) $(LIBS_DW) $(LIBS_ELF) $(LIBS_ZSTD) -ldl -lpthread
 DECODE_LIBS = $(LIBS_IBERTY) $(LIBS_IPT) $(LIBS_OPENCSD) $(LIBS_JSON) \
 	$(LIBS_LZMA) $(LIBS_Z) $(LIBS_SQLITE) $(LIBS_DW) $(LIBS_ELF) $(LIBS_ZSTD) \
 	-ldl -lpthread
@@ -495,7 +495,7 @@ static: $(BUILD)/static/auxcap
 $(BUILD)/static/auxcap: $(CAPTURE) $(BUILD)/libshared.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) -static -o $@ $^ $(STATIC_IBERTY) $(STATIC_ELF) $(STATIC_ZSTD) -lpthread
+	$(Q)$(CC) $(ALL_LDFLAGS) -static -o $@ $^ $(STATIC_IBERTY) $(STATIC_DW) $(STATIC_ELF) $(STATIC_ZSTD) -lpthread
 
 # The sources of a release, from which it is built, tested and packaged without git.
 # What stands in them is as old as the last commit.

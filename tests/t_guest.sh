@@ -5,7 +5,7 @@
 # simulated PMUs of tools/pmu_sim: each byte that they make is proven to be in the
 # file, or in the ledger. tests/guest/*.sh run inside and say what they found.
 #
-#   tests/t_guest.sh [PART...]      full, snapshot, when, modes, limits, damage, machine, pause, causes,
+#   tests/t_guest.sh [PART...]      full, snapshot, when, probe, modes, limits, damage, machine, pause, causes,
 #                                   hazard; all if none, but hazard only with GUEST_KERNEL
 #
 # GUEST_KERNEL: see tools/guest/run -k. FULL=1 adds a newer kernel, and a hundred kills.
@@ -16,7 +16,7 @@
 [ "$(uname -m)" = x86_64 ] || { skip "hardware: the guest is an x86_64" "guest"; finish; }
 have qemu-system-x86_64 || { skip "no QEMU: tools/deps install guest" "guest"; finish; }
 parts=("$@")
-[ $# -gt 0 ] || parts=(full snapshot when modes limits damage machine pause causes)
+[ $# -gt 0 ] || parts=(full snapshot when probe modes limits damage machine pause causes)
 [ $# -gt 0 ] || [ -z "${GUEST_KERNEL:-}" ] || parts+=(hazard)
 
 # relay KERNEL: what the guest says, numbered here. Sets ended: parts that came to

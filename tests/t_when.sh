@@ -19,7 +19,7 @@ refused() {
 soft="-e soft_pt//u"
 # shellcheck disable=SC2086
 {
-	refused "no such signal" 'signal=SEGV, a number, crash or exit' $soft --when signal=NONE
+	refused "no such signal" 'signal=SEGV, a number, crash, exit or oom' $soft --when signal=NONE
 	refused "no time" 'no time as 200us' $soft --when 'f > 2x'
 	refused "no address" 'no address as 0x401136' $soft --when 0x12z
 	refused "no expression" 'no regular expression' $soft --when '/a(/'
@@ -27,7 +27,11 @@ soft="-e soft_pt//u"
 	refused "--cooldown alone" 'go with --when' $soft --cooldown 1ms
 	refused "--when-delay without -S" 'needs -S' $soft --when main --when-delay 1ms
 	refused "-m without -S" '-S -m ,SIZE' $soft -m ,64K
-	refused "a function, of the kernel" 'waited for by a software source' -e cpu-clock --when main
+	refused "a function that no file has" 'none of the .* files that the program maps at its start has it' -e cpu-clock --when no_such_function
+	refused "a line that takes time" 'a line takes no time' $soft --when 'a.c:12 > 5us'
+	refused "a probe without a name" 'usdt:PROVIDER:NAME' $soft --when usdt:shop
+	refused "a function of the kernel, of soft_pt" 'needs an event of the kernel' $soft --when kprobe:vfs_read
+	refused "what the kernel counts, of soft_pt" 'needs an event of the kernel' $soft --when page-faults
 	refused "a tracepoint, of soft_pt" 'needs an event of the kernel' $soft --when sched:sched_switch
 	refused "soft_etm" 'soft_etm has it not' -e soft_etm//u --when main
 	refused "emulate" 'needs step or native' -e soft_pt/emulate/u --when main
@@ -63,7 +67,8 @@ for back_end in native step; do
 
 	# ---- its names ----
 	[ $back_end = native ] && for name in 'shop::till::ring(unsigned int)' '_ZN4shop4till4ringEj' 'shop::*::ring' '/^shop.*ring$/' \
-		"shop::till::ring @ moments" "0x$(nm "$moments" | awk '/ring/ { print $1 }')"; do
+		"shop::till::ring @ moments" "0x$(nm "$moments" | awk '/ring/ { print $1 }')" \
+		"moments.cc:$(grep -n 'sink = sink + n;' tests/programs/moments.cc | cut -d: -f1)"; do
 		"$auxcap" -q -e "soft_pt/$back_end/u" -o "$data" --when "$name" -- "$moments" hits 2>"$err"
 		is "$(moments | wc -l)" 1000 "$back_end: --when '$name'"
 	done
@@ -86,6 +91,9 @@ done
 # ---- libraries: also one that comes later ----
 record native --when 'strlen*' --when 'dlopen*' -- "$programs/dlopen"
 that "functions of libraries" "$err" test "$(moments | wc -l)" -gt 0
+
+record native --when usdt:shop:sale -- "$moments" sales
+is "$(moments | wc -l)" 50 "USDT"
 
 # ---- snapshots ----
 record native -S --when 'serve > 100us' -- "$moments" slow

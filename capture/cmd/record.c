@@ -785,10 +785,12 @@ static int take_ring(struct recording *rec, struct source_job *job, bool by_defa
 		return cmd_usage("--when-count, --cooldown and --when-delay go with "
 				 "--when");
 	for (size_t i = 0; i < o->when.n; i++)
-		if (o->when.v[i].kind == TRIGGER_EVENT)
-			return cmd_usage("--when %.60s: a tracepoint needs an event of the "
-					 "kernel (-e), not %s", o->when.v[i].text,
-					 rec->ops->name);
+		if (o->when.v[i].kind == TRIGGER_EVENT ||
+		    o->when.v[i].kind == TRIGGER_COUNTER ||
+		    o->when.v[i].kind == TRIGGER_KPROBE)
+			return cmd_usage("--when %.60s: what happens in the kernel needs an "
+					 "event of the kernel (-e), not %s",
+					 o->when.v[i].text, rec->ops->name);
 	if (o->when.delay_ns && !k->snapshot)
 		return cmd_usage("--when-delay needs -S: without it all is recorded");
 	job->triggers = o->when.n ? &o->when : NULL;
@@ -860,10 +862,7 @@ static int take_triggers(struct cmd_options *o)
 		if (!trigger_tracepoint(&o->when.v[i], o->when_event[i],
 					sizeof(o->when_event[i]), o->when_filter[i],
 					sizeof(o->when_filter[i])))
-			return cmd_usage("--when \"%.60s\": functions are waited for by "
-					 "a software source (-e soft_pt//u); the kernel's "
-					 "have SUBSYSTEM:TRACEPOINT, signal=NAME, crash "
-					 "and exit", o->when.v[i].text);
+			continue;	/* a probe: capture/event/probe.h */
 		if (o->n_words == CMD_EVENTS_MAX)
 			return cmd_usage("more than %d events", CMD_EVENTS_MAX);
 		*w = (struct evlist_word){ .text = o->when_event[i],

@@ -22,6 +22,7 @@
 #include "capture/event/auxpmu.h"
 #include "capture/event/evlist.h"
 #include "capture/event/impl.h"
+#include "capture/event/probe.h"
 #include "common/options.h"
 #include "common/array.h"
 #include "common/diag.h"
@@ -625,6 +626,27 @@ static void drop_sampling_modifiers(struct evlist_event *ev)
 	ev->spec.precise_max = ev->spec.sample_read = false;
 }
 
+/* The stack pointer, which tells which call has returned. asm/perf_regs.h */
+#if defined(__x86_64__) || defined(__i386__)
+#define SP_BIT (UINT64_C(1) << 7)
+#elif defined(__aarch64__)
+#define SP_BIT (UINT64_C(1) << 31)
+#elif defined(__arm__)
+#define SP_BIT (UINT64_C(1) << 13)
+#elif defined(__riscv)
+#define SP_BIT (UINT64_C(1) << 2)
+#else
+#define SP_BIT UINT64_C(0)
+#endif
+
+static void add_stack(struct evlist_event *ev)
+{
+	if (ev->probe->what == PROBE_MOMENT || !SP_BIT)
+		return;
+	ev->attr.sample_type |= PERF_SAMPLE_REGS_INTR;
+	ev->attr.sample_regs_intr = SP_BIT;
+}
+
 static int configure(struct build *b, struct evlist_event *ev)
 {
 	int ret = find_event(b, ev);
@@ -651,6 +673,11 @@ static int configure(struct build *b, struct evlist_event *ev)
 	if (ev->trigger) {	/* each one, whatever -F and -c say */
 		ev->attr.freq = 0;
 		ev->attr.sample_period = 1;
+		ev->probe = b->word->probe;
+		if (ev->probe)
+			add_stack(ev);
+		/* whoever wants memory, the victim is another */
+		ev->any_task = !b->o->system_wide && !strcmp(ev->spec.text, EVLIST_OOM);
 	}
 	if (!ret)
 		ret = name_event(b, ev);
@@ -676,6 +703,63 @@ static int add_event(struct build *b, const char *text, size_t len)
 	ret = event_parse(&ev->spec, copy, b->diag);
 	free(copy);
 	return ret ? ret : configure(b, ev);
+}
+
+/*
+ * ---- Probes ----
+ *
+ * A uprobe or kprobe as perf_event_open takes it, which has no name in tracefs: config1 points
+ * to the file or function, config2 is the offset. Its event cannot be inherited: the kernel
+ * would read config1 again in the process that forks, where it points nowhere, and the fork
+ * would fail with EFAULT (seen on Linux 6.1). So it counts whatever task runs there, and
+ * who reads its samples tells whose they are.
+ */
+
+static int set_probe_config(struct build *b, struct evlist_event *ev, const struct probe *p)
+{
+	const struct pmu_format *ret = pmu_format_find(ev->pmu, "retprobe");
+	const struct pmu_format *counter = pmu_format_find(ev->pmu, "ref_ctr_offset");
+
+	if ((p->what == PROBE_RETURN && (!ret || pmu_format_set(ret, &ev->attr, 1))) ||
+	    (p->semaphore && (!counter || pmu_format_set(counter, &ev->attr, p->semaphore))))
+		return diag_set(b->diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+				"--when \"%.80s\": this kernel has no %s", p->name,
+				p->semaphore ? "semaphores of USDT (Linux 4.20 has)" :
+					       "probes of returns");
+	ev->attr.config1 = (uint64_t)(uintptr_t)p->where;
+	ev->attr.config2 = p->offset;
+	return 0;
+}
+
+static int add_probe(struct build *b, const struct probe *p)
+{
+	const char *name = p->kernel ? "kprobe" : "uprobe";
+	struct evlist_event *ev = append(b->l);
+	struct aux_diag why = { 0 };
+	int ret;
+
+	if (!ev || asprintf(&ev->name, "%s%s", p->name, p->what == PROBE_RETURN ?
+			    " (return)" : "") < 0)
+		return out_of_memory(b->diag);
+	ret = event_parse(&ev->spec, p->kernel ? "kprobe//" : "uprobe//u", b->diag);
+	if (ret)
+		return ret;
+	if (pmu_open(&ev->pmu, b->o->sysfs ? b->o->sysfs : PMU_SYSFS, name, &why))
+		return diag_set(b->diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+				"--when \"%.80s\": this kernel has no %ss "
+				"(CONFIG_%s_EVENTS, Linux 4.17)", p->name, name,
+				p->kernel ? "KPROBE" : "UPROBE");
+	ev->attr.type = ev->pmu->type;
+	set_common(ev, b->o);
+	ev->attr.inherit = 0;
+	ev->attr.sample_period = 1;
+	ev->any_task = !b->o->system_wide;
+	ev->trigger = p->trigger;
+	ev->probe = p;
+	add_stack(ev);
+	if (p->filter && !(ev->filter = strdup(p->filter)))
+		return out_of_memory(b->diag);
+	return set_probe_config(b, ev, p);
 }
 
 /* The length up to a comma or a brace that is not between slashes. */
@@ -741,6 +825,8 @@ static int add_word(struct build *b)
 	const char *p = b->word->text;
 	int ret;
 
+	if (b->word->probe && !*b->word->probe->event)
+		return add_probe(b, b->word->probe);
 	for (;;) {
 		if (*p == '{') {
 			ret = add_group(b, &p);

@@ -22,6 +22,7 @@
 #include "capture/event/pmu.h"
 
 struct auxpmu_ops;
+struct probe;
 
 struct evlist_event {
 	struct perf_event_attr attr;	/* complete, ready to open */
@@ -37,6 +38,7 @@ struct evlist_event {
 				 * the target is a task */
 	bool immediate;		/* enabled when opened, not on exec */
 	uint32_t trigger;	/* as in its evlist_word */
+	const struct probe *probe;	/* the same */
 };
 
 struct evlist {
@@ -58,6 +60,7 @@ struct evlist_word {
 	const char *text;	/* of one -e */
 	const char *filter;	/* the --filter that followed it, or NULL */
 	uint32_t trigger;	/* of --when, from 1: each time wakes us; 0: none */
+	const struct probe *probe;	/* a uprobe or kprobe in place of text; NULL: none */
 };
 
 struct evlist_options {
@@ -73,6 +76,9 @@ struct evlist_options {
 	uint64_t freq, period;	/* -F, -c; 0: the event's or the default */
 	bool callgraph;		/* -g */
 };
+
+/* The tracepoint of signal=oom. */
+#define EVLIST_OOM "oom:mark_victim"
 
 /* What to record in place of a PMU that this machine does not have, or whose name
  * is another: a sentence, NULL: nothing is known. */

@@ -52,4 +52,9 @@ int filter_syms_elf(const char *path, const char *name, struct filter_syms *s,
 int addrfilter_resolve(const char *text, unsigned n_max, char **out,
 		       struct aux_diag *diag);
 
+/* trigger_lines.c: calls add with each address at which the line begins, once in each function
+ * and each copy of one that was inlined. file: as DWARF has it, or its last parts. */
+int trigger_line_addresses(void *elf, const char *file, unsigned line,
+			   int (*add)(void *arg, uint64_t addr), void *arg);
+
 #endif

@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -327,23 +328,30 @@ static const char *why_not(const char *name)
 	return "it is not executable (chmod +x makes it so)";
 }
 
-int target_check_program(const char *name, struct aux_diag *diag)
+bool target_find_program(const char *name, char *path)
 {
 	const char *p = getenv("PATH"), *end;
-	char path[4096];
 
 	if (strchr(name, '/')) {
-		if (is_program(name))
-			return 0;
-		p = NULL;
+		snprintf(path, PATH_MAX, "%s", name);
+		return is_program(name);
 	}
 	for (; p; p = *end ? end + 1 : NULL) {
 		end = strchrnul(p, ':');
-		snprintf(path, sizeof(path), "%.*s%s%s", (int)(end - p), p,
+		snprintf(path, PATH_MAX, "%.*s%s%s", (int)(end - p), p,
 			 end > p ? "/" : "./", name);
 		if (is_program(path))
-			return 0;
+			return true;
 	}
+	return false;
+}
+
+int target_check_program(const char *name, struct aux_diag *diag)
+{
+	char path[PATH_MAX];
+
+	if (target_find_program(name, path))
+		return 0;
 	return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
 			"cannot run '%.200s': %s", name, why_not(name));
 }

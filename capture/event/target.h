@@ -77,6 +77,8 @@ struct target {
 /* Whether execvp would find name. Checked before any file is touched, so a
  * mistyped name costs nothing. -AUX_E_TARGET, with the fix. */
 int target_check_program(const char *name, struct aux_diag *diag);
+/* The same, and where: path has PATH_MAX bytes. */
+bool target_find_program(const char *name, char *path);
 
 /* -AUX_E_INVAL: contradicting options, no such CPU; -AUX_E_TARGET: no such
  * process, or it cannot be looked at. t is closed on error. */

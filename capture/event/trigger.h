@@ -4,10 +4,15 @@
  *
  *	FUNCTION		a function begins
  *	FUNCTION > 200us	a call of it has returned that took longer
+ *	FILE:LINE		a line of a source begins
+ *	usdt:PROVIDER:NAME	a probe that the program has built in
  *	signal=SEGV		a thread gets the signal
  *	signal=crash, crash	one that ends its process with a core file
  *	signal=exit, exit	a process ends
- *	SUBSYSTEM:NAME[/FILTER/]	a tracepoint, of the kernel's sources
+ *	signal=oom		the kernel kills a process for want of memory
+ *	SUBSYSTEM:NAME[/FILTER/]	a tracepoint, of the kernel's sources, as are:
+ *	kprobe:FUNCTION[+OFFSET][/FILTER/] [> 1ms]	a function of the kernel
+ *	page-faults		and other events that the kernel counts by software
  *
  * FUNCTION is the name as the file has it or as the source has it (C++, with or without
  * arguments), a glob, an extended regular expression between slashes, or 0xADDRESS as
@@ -26,18 +31,21 @@
 #define TRIGGERS_MAX 32
 
 enum trigger_kind {
-	TRIGGER_FUNCTION, TRIGGER_SIGNAL, TRIGGER_CRASH, TRIGGER_EXIT, TRIGGER_EVENT,
+	TRIGGER_FUNCTION, TRIGGER_LINE, TRIGGER_USDT, TRIGGER_SIGNAL, TRIGGER_CRASH,
+	TRIGGER_EXIT, TRIGGER_OOM, TRIGGER_EVENT, TRIGGER_COUNTER, TRIGGER_KPROBE,
 };
 
 struct trigger {
 	const char *text;	/* as given, the caller's */
 	enum trigger_kind kind;
-	char *name;		/* FUNCTION; NULL: addr */
+	char *name;		/* FUNCTION, and KPROBE; NULL: addr; the file of a LINE;
+				 * PROVIDER:NAME of USDT */
 	char *path;		/* NULL: any file */
-	uint64_t addr;
+	uint64_t addr;		/* or what is added to a KPROBE */
+	unsigned line;
 	uint64_t longer_ns;	/* 0: when it begins */
 	int signo;		/* SIGNAL */
-	char *filter;		/* EVENT, whose name is in name; NULL: none */
+	char *filter;		/* EVENT and COUNTER, whose name is in name; NULL: none */
 };
 
 struct triggers {
@@ -52,16 +60,28 @@ struct triggers {
 int trigger_add(struct triggers *t, const char *text, struct aux_diag *diag);
 void triggers_fini(struct triggers *t);
 
+/* One that lies in files which processes map. */
+bool trigger_in_file(const struct trigger *tr);
+
+/* A place that the trigger names, in a file. */
+struct trigger_place {
+	uint64_t offset;
+	uint64_t semaphore;	/* of USDT: where it counts who looks; 0: none */
+};
+struct trigger_places {
+	struct trigger_place *v;
+	size_t n, cap;
+};
 /*
- * Where functions of the trigger begin in a file: offsets in it, into *v, which is the
+ * Where the trigger's functions, lines or probes are in a file: into *v, whose array is the
  * caller's. path: as the process has it; file: where we find it. program: it is a process's
  * own, of which an address is meant. 0 or -AUX_E_NOMEM; a file that cannot be read has none.
  */
-int trigger_offsets(const struct trigger *tr, const char *path, const char *file,
-		    bool program, uint64_t **v, size_t *n);
+int trigger_places(const struct trigger *tr, const char *path, const char *file,
+		   bool program, struct trigger_places *v);
 /*
  * The same for the kernel: a tracepoint and its filter, as -e and --filter have them, into
- * buffers. False: it is a function.
+ * buffers. False: it is none, but a probe.
  */
 bool trigger_tracepoint(const struct trigger *tr, char *event, size_t event_len,
 			char *filter, size_t filter_len);

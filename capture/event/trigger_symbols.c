@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where the functions of a trigger begin in a file.
+ * Where in a file the functions of a trigger begin, its line, its built-in probe.
  *
  * A name fits as names of auxdecode do (decode/callstack/names.h): as the file has it, as
  * the source has it, or that without arguments. An address becomes an offset by the program
- * header that maps it. Specification: elf(5).
+ * header that maps it. Specification: elf(5); for USDT the notes of SystemTap, as its wiki
+ * describes them (UserSpaceProbeImplementation).
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -18,6 +19,7 @@
 #include <libiberty/demangle.h>
 #endif
 
+#include "capture/event/impl.h"
 #include "capture/event/trigger.h"
 #include "common/array.h"
 #include "common/regular.h"
@@ -28,8 +30,7 @@ struct lookup {
 	Elf *elf;
 	regex_t re;
 	bool has_re, is_glob;
-	uint64_t *v;
-	size_t n, cap;
+	struct trigger_places *out;
 };
 
 static bool fits_text(const struct lookup *l, const char *name)
@@ -78,28 +79,45 @@ static bool fits(const struct lookup *l, const char *name)
 	return yes;
 }
 
-static int add_address(struct lookup *l, uint64_t addr)
+/* The offset in the file of an address; false: no segment has it from there. */
+static bool to_offset(const struct lookup *l, uint64_t addr, bool code, uint64_t *offset)
 {
 	size_t n;
 
 	if (elf_getphdrnum(l->elf, &n))
-		return 0;
+		return false;
 	for (size_t i = 0; i < n; i++) {
 		GElf_Phdr p;
-		uint64_t offset;
 
 		if (!gelf_getphdr(l->elf, (int)i, &p) || p.p_type != PT_LOAD ||
-		    !(p.p_flags & PF_X) || addr < p.p_vaddr ||
+		    (code && !(p.p_flags & PF_X)) || addr < p.p_vaddr ||
 		    addr - p.p_vaddr >= p.p_filesz)
 			continue;
-		offset = addr - p.p_vaddr + p.p_offset;
-		for (size_t k = 0; k < l->n; k++)
-			if (l->v[k] == offset)
-				return 0;
-		return array_append(&l->v, &l->n, &l->cap, &offset, sizeof(offset)) ?
-			       -AUX_E_NOMEM : 0;
+		*offset = addr - p.p_vaddr + p.p_offset;
+		return true;
 	}
-	return 0;
+	return false;
+}
+
+static int add_place(struct lookup *l, uint64_t addr, uint64_t semaphore)
+{
+	struct trigger_places *out = l->out;
+	struct trigger_place p = { 0 };
+
+	if (!to_offset(l, addr, true, &p.offset))
+		return 0;
+	if (semaphore && !to_offset(l, semaphore, false, &p.semaphore))
+		return 0;	/* without it the program would pass the probe by */
+	for (size_t k = 0; k < out->n; k++)
+		if (out->v[k].offset == p.offset)
+			return 0;
+	return array_append(&out->v, &out->n, &out->cap, &p, sizeof(p)) ?
+		       -AUX_E_NOMEM : 0;
+}
+
+static int add_address(void *arg, uint64_t addr)
+{
+	return add_place(arg, addr, 0);
 }
 
 static int scan_table(struct lookup *l, Elf_Scn *scn, const GElf_Shdr *h)
@@ -122,19 +140,95 @@ static int scan_table(struct lookup *l, Elf_Scn *scn, const GElf_Shdr *h)
 	return err;
 }
 
-static int scan(struct lookup *l)
+static int scan_symbols(struct lookup *l)
 {
 	Elf_Scn *scn = NULL;
 	GElf_Shdr h;
 	int err = 0;
 
-	if (!l->tr->name)
-		return l->program || l->tr->path ? add_address(l, l->tr->addr) : 0;
 	while (!err && (scn = elf_nextscn(l->elf, scn)))
 		if (gelf_getshdr(scn, &h) &&
 		    (h.sh_type == SHT_SYMTAB || h.sh_type == SHT_DYNSYM))
 			err = scan_table(l, scn, &h);
 	return err;
+}
+
+/* ---- USDT ---- */
+
+#define NT_STAPSDT 3
+
+/* One note: the probe's address, that of .stapsdt.base when it was linked, and of the
+ * semaphore, then PROVIDER and NAME. base: where that section is now: a prelinker may have
+ * moved it. */
+static int take_note(struct lookup *l, const uint8_t *desc, size_t len, uint64_t base)
+{
+	size_t word = gelf_getclass(l->elf) == ELFCLASS64 ? 8 : 4, plen, nlen;
+	const char *text = (const char *)desc + 3 * word;
+	const char *colon = strchr(l->tr->name, ':');
+	uint64_t v[3] = { 0 };
+
+	if (len <= 3 * word)
+		return 0;
+	for (size_t i = 0; i < 3; i++)
+		memcpy(&v[i], desc + i * word, word);
+	len -= 3 * word;
+	plen = strnlen(text, len);
+	if (plen == len)
+		return 0;
+	nlen = strnlen(text + plen + 1, len - plen - 1);
+	if (plen + 1 + nlen == len || plen != (size_t)(colon - l->tr->name) ||
+	    memcmp(text, l->tr->name, plen) || strcmp(text + plen + 1, colon + 1))
+		return 0;
+	if (base && v[1])
+		v[0] += base - v[1];
+	if (base && v[1] && v[2])
+		v[2] += base - v[1];
+	return add_place(l, v[0], v[2]);
+}
+
+static int scan_notes(struct lookup *l)
+{
+	size_t shstr, at = 0, name, desc;
+	Elf_Data *data = NULL;
+	Elf_Scn *scn = NULL;
+	uint64_t base = 0;
+	GElf_Shdr h;
+	GElf_Nhdr note;
+	int err = 0;
+
+	if (elf_getshdrstrndx(l->elf, &shstr))
+		return 0;
+	while ((scn = elf_nextscn(l->elf, scn))) {
+		const char *s = gelf_getshdr(scn, &h) ?
+				elf_strptr(l->elf, shstr, h.sh_name) : NULL;
+
+		if (s && !strcmp(s, ".stapsdt.base"))
+			base = h.sh_addr;
+		if (s && !strcmp(s, ".note.stapsdt"))
+			data = elf_getdata(scn, NULL);
+	}
+	while (data && !err && (at = gelf_getnote(data, at, &note, &name, &desc)))
+		if (note.n_type == NT_STAPSDT && note.n_namesz == 8 &&
+		    !memcmp((const char *)data->d_buf + name, "stapsdt", 8))
+			err = take_note(l, (const uint8_t *)data->d_buf + desc,
+					note.n_descsz, base);
+	return err;
+}
+
+static int scan(struct lookup *l)
+{
+	switch (l->tr->kind) {
+	case TRIGGER_LINE:
+		return trigger_line_addresses(l->elf, l->tr->name, l->tr->line,
+					      add_address, l);
+	case TRIGGER_USDT:
+		return scan_notes(l);
+	default:
+		if (!l->tr->name)
+			return l->program || l->tr->path ? add_address(l, l->tr->addr) :
+							   0;
+		return scan_symbols(l);
+	}
 }
 
 static bool is_path(const struct trigger *tr, const char *path)
@@ -151,6 +245,8 @@ static bool make_pattern(struct lookup *l)
 	size_t n = name ? strlen(name) : 0;
 	char *text;
 
+	if (l->tr->kind != TRIGGER_FUNCTION)
+		return true;
 	if (n < 3 || name[0] != '/' || name[n - 1] != '/') {
 		l->is_glob = name && strpbrk(name, "*?[");
 		return true;
@@ -161,16 +257,15 @@ static bool make_pattern(struct lookup *l)
 	return l->has_re;
 }
 
-int trigger_offsets(const struct trigger *tr, const char *path, const char *file,
-		    bool program, uint64_t **v, size_t *n)
+int trigger_places(const struct trigger *tr, const char *path, const char *file,
+		   bool program, struct trigger_places *v)
 {
-	struct lookup l = { .tr = tr, .program = program };
+	struct lookup l = { .tr = tr, .program = program, .out = v };
 	struct stat st;
 	int fd, err = 0;
 
-	*v = NULL;
-	*n = 0;
-	if (tr->kind != TRIGGER_FUNCTION || !is_path(tr, path) || !make_pattern(&l))
+	*v = (struct trigger_places){ 0 };
+	if (!trigger_in_file(tr) || !is_path(tr, path) || !make_pattern(&l))
 		return 0;
 	fd = regular_open(file, &st);
 	elf_version(EV_CURRENT);
@@ -183,10 +278,8 @@ int trigger_offsets(const struct trigger *tr, const char *path, const char *file
 	if (l.has_re)
 		regfree(&l.re);
 	if (err) {
-		free(l.v);
-		return err;
+		free(v->v);
+		*v = (struct trigger_places){ 0 };
 	}
-	*v = l.v;
-	*n = l.n;
-	return 0;
+	return err;
 }

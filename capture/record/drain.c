@@ -450,6 +450,35 @@ static void end_throttle(struct rec_reader *rd, struct rec_ring *rr, uint64_t t)
 		ledger_until(l, LEDGER_NO_STREAM, AUX_LEDGER_THROTTLED, t);
 }
 
+/* The stack pointer, which a probe's sample ends with: its ABI (0: there is none), it. */
+static void read_stack(const struct evlist_event *ev, const struct perf_event_header *h,
+		       struct rec_moment *m)
+{
+	const uint8_t *end = (const uint8_t *)h + h->size;
+	uint64_t abi = 0;
+
+	if (!(ev->attr.sample_type & PERF_SAMPLE_REGS_INTR) || h->size < sizeof(*h) + 56)
+		return;
+	memcpy(&abi, end - 16, sizeof(abi));
+	memcpy(&m->sp, end - 8, sizeof(m->sp));
+	m->is_32 = abi == PERF_SAMPLE_REGS_ABI_32;
+}
+
+/* oom:mark_victim says whom the kernel kills: RAW ends the sample, with a size and the
+ * common fields (8 bytes) before it. */
+static void read_victim(const struct evlist_event *ev, const struct perf_event_header *h,
+			struct rec_moment *m)
+{
+	const uint8_t *raw = (const uint8_t *)(h + 1) + 48;	/* IDENTIFIER to PERIOD */
+	int32_t pid;
+
+	if (strcmp(ev->spec.text, EVLIST_OOM) || !(ev->attr.sample_type & PERF_SAMPLE_RAW) ||
+	    h->size < sizeof(*h) + 48 + 16)
+		return;
+	memcpy(&pid, raw + 4 + 8, sizeof(pid));
+	m->m.pid = m->m.tid = (uint32_t)pid;
+}
+
 /* A sample of an event that --when waits for: IDENTIFIER, [IP], TID, TIME. */
 static void inspect_moment(struct rec_reader *rd, const struct rec_ring *rr,
 			   const struct perf_event_header *h, uint64_t time_ns)
@@ -470,6 +499,31 @@ static void inspect_moment(struct rec_reader *rd, const struct rec_ring *rr,
 	memcpy(&m.m.pid, p, sizeof(m.m.pid));
 	memcpy(&m.m.tid, p + 4, sizeof(m.m.tid));
 	m.trigger = ev->trigger;
+	m.kernel = ev->probe && ev->probe->kernel;
+	if (ev->probe)
+		m.what = ev->probe->what == PROBE_CALL ? REC_CALL :
+			 ev->probe->what == PROBE_RETURN ? REC_RETURN : REC_MOMENT;
+	read_stack(ev, h, &m);
+	read_victim(ev, h, &m);
+	rec_moment_add(rd->r, &m);
+}
+
+/* FORK and EXIT: pid, ppid, tid, ptid, time. */
+static void inspect_task(struct rec_reader *rd, const struct perf_event_header *h)
+{
+	struct rec_moment m = { .what = h->type == PERF_RECORD_FORK ? REC_TASK_BEGIN :
+								      REC_TASK_END };
+	struct {
+		uint32_t pid, ppid, tid, ptid;
+		uint64_t time;
+	} t;
+
+	if (!rd->r->config.tasks || h->size < sizeof(*h) + sizeof(t))
+		return;
+	memcpy(&t, h + 1, sizeof(t));
+	m.m.pid = t.pid;
+	m.m.tid = t.tid;
+	m.m.time_ns = t.time;
 	rec_moment_add(rd->r, &m);
 }
 
@@ -492,6 +546,10 @@ void rec_inspect(struct rec_reader *rd, struct rec_ring *rr,
 		break;
 	case PERF_RECORD_MMAP2:
 		inspect_mmap2(rd, rr, h);
+		break;
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
+		inspect_task(rd, h);
 		break;
 	case PERF_RECORD_LOST:		/* id, lost */
 		inspect_lost(rd, rr, h, 8);

@@ -44,12 +44,15 @@ static int add_attrs(const struct kernel *k, struct writer *w)
 
 	for (i = 0; i < k->events.n && !ret; i++) {
 		const struct evlist_event *ev = &k->events.events[i];
+		struct perf_event_attr attr = ev->attr;
 		uint32_t n = 0;
 
+		if (ev->probe && !*ev->probe->event)
+			attr.config1 = 0;	/* a pointer of ours */
 		for (j = 0; j < s->n_fds; j++)
 			if (s->fds[j].event == i)
 				ids[n++] = s->fds[j].id;
-		ret = writer_attr_add(w, &ev->attr, ev->name, ids, n);
+		ret = writer_attr_add(w, &attr, ev->name, ids, n);
 	}
 	free(ids);
 	return ret;

@@ -24,8 +24,10 @@
 #include "capture/event/evlist.h"
 #include "capture/event/evset.h"
 #include "capture/event/explain.h"
+#include "capture/event/probe.h"
 #include "capture/event/ring.h"
 #include "capture/record/record.h"
+#include "common/idmap.h"
 #include "perfdata/ledger.h"
 #include "perfdata/writer.h"
 
@@ -57,6 +59,7 @@ struct recorder_config {
 	unsigned n_threads;	/* 0: one per eight rings */
 	uint64_t max_size;	/* of the file; 0: no limit. See recorder_room */
 	struct codesave *save;	/* sees every record; NULL: none */
+	bool tasks;		/* moments need to know which tasks there are */
 };
 
 struct recorder_stats {
@@ -142,6 +145,27 @@ struct rec_watch {
 };
 
 /*
+ * when.c: --when. What the readers found becomes moments: of the tasks that are recorded,
+ * in the order of their times, calls with their durations; and each that is due is noted
+ * and has its snapshot.
+ */
+struct when_task;
+struct rec_moment;
+struct when {
+	uint64_t n_hits, n_taken, n_passed, taken_ns;
+	uint64_t due_ms;	/* --when-delay: when waits is taken; 0: nothing waits */
+	struct rec_moment *waits;
+	bool ordered;		/* probes: what comes is put in the order of its times */
+	bool more;		/* some of v has been read already */
+	struct rec_moment *v;	/* what is later than what all rings had been read to */
+	size_t n, cap;
+	bool filter;		/* only tasks that are ours */
+	struct idmap slots;	/* tid -> index */
+	struct when_task *tasks;
+	size_t n_tasks, cap_tasks;
+};
+
+/*
  * The kernel source. The main thread owns it; after recorder_start the reader
  * threads use events, set and rings through the recorder, and the thread of
  * describe() in loop.c reads it while the main thread polls.
@@ -149,6 +173,9 @@ struct rec_watch {
 struct kernel {
 	const struct source_job *job;
 	const struct kernel_options *o;
+
+	struct probes probes;	/* of --when */
+	struct when when;
 
 	/* Acquired by open, in this order; close_kernel releases in reverse. */
 	struct explain_system sys;
@@ -187,6 +214,15 @@ int kernel_describe(struct kernel *k, struct writer *w, bool again,
 
 /* loop.c. Runs the recording to its end, ledger included. */
 int kernel_loop(struct kernel *k, struct aux_diag *diag);
+
+/* when.c. */
+int when_open(struct kernel *k, struct aux_diag *diag);
+void when_close(struct when *w);
+bool when_has_oom(const struct triggers *t);
+/* Takes what has come, and what is due. */
+int when_handle(struct kernel *k, bool end, struct aux_diag *diag);
+/* How the recording's notes say it. */
+void when_note(const struct kernel *k);
 
 /* watch.c. CPUs that go and come back, stops of auxcap, sleep of the
  * machine. */
@@ -331,12 +367,22 @@ struct recorder {
 };
 
 /*
- * moments.c: what --when waits for. The readers find it in the rings, the main thread takes
- * it.
+ * moments.c: what --when waits for, and what tells whose it is and how long it took. The
+ * readers find it in the rings, the main thread takes it.
  */
+enum rec_moment_what {
+	REC_MOMENT,
+	REC_CALL, REC_RETURN,		/* of a function whose duration matters */
+	REC_TASK_BEGIN, REC_TASK_END,
+};
+
 struct rec_moment {
 	struct trigger_moment m;
-	uint32_t trigger;	/* from 1 */
+	uint32_t trigger;	/* from 1; 0: of a task */
+	enum rec_moment_what what;
+	bool kernel;		/* the function is the kernel's: sp says nothing */
+	bool is_32;		/* of a program with 32-bit addresses */
+	uint64_t sp;		/* the stack pointer at a call and a return; 0: unknown */
 };
 
 /* Called by a reader, for each record of a trigger's event. */

@@ -36,10 +36,6 @@ struct loop {
 	uint64_t switched_bytes;	/* of the file that do not count toward
 					 * --switch-output=SIZE */
 	uint64_t room;	/* bytes left of --max-size */
-	/* --when: how often it came, was taken, came too soon; when one was taken, and
-	 * what waits for --when-delay until due_ms (0: nothing) */
-	uint64_t n_hits, n_taken, n_passed, taken_ns, due_ms;
-	struct rec_moment waits;
 	bool delayed;	/* -D has not yet expired */
 	bool done;
 	struct aux_diag *diag;
@@ -175,83 +171,6 @@ static int switch_file(struct loop *lp)
 static bool wants_snapshots(const struct kernel *k)
 {
 	return k->o->snapshot || k->o->overwrite;
-}
-
-/* ---- --when ---- */
-
-static int take_moment(struct loop *lp, const struct rec_moment *rm)
-{
-	const struct trigger *tr = &lp->k->o->triggers->v[rm->trigger - 1];
-	struct aux_own_moment r = {
-		.time_ns = rm->m.time_ns, .pid = rm->m.pid, .tid = rm->m.tid,
-		.cpu = rm->m.cpu,
-	};
-	char text[TRIGGER_LABEL];
-	int ret;
-
-	trigger_label(tr, &rm->m, text);
-	r.label_len = (uint32_t)strlen(text);
-	ret = writer_own(output_writer(lp->k->out), AUX_OWN_MOMENT, &r, sizeof(r), text,
-			 r.label_len);
-	if (!ret && wants_snapshots(lp->k))
-		ret = snapshot(lp, AUX_SNAPSHOT_TRIGGER, text);
-	return ret;
-}
-
-static int handle_moment(struct loop *lp, const struct rec_moment *m)
-{
-	const struct triggers *list = lp->k->o->triggers;
-
-	lp->n_hits++;
-	if (list->count && lp->n_taken == list->count)
-		return 0;
-	if (lp->due_ms || (lp->n_taken && list->cooldown_ns &&
-			   m->m.time_ns < lp->taken_ns + list->cooldown_ns)) {
-		lp->n_passed++;
-		return 0;
-	}
-	lp->n_taken++;
-	lp->taken_ns = m->m.time_ns;
-	if (!list->delay_ns)
-		return take_moment(lp, m);
-	lp->waits = *m;
-	lp->due_ms = clock_ms() + list->delay_ns / 1000000 + 1;
-	return 0;
-}
-
-/* What the readers have found; and what waited, when it is due. */
-static int handle_moments(struct loop *lp, bool end)
-{
-	struct rec_moment *v;
-	int n, ret = 0;
-
-	if (!lp->k->o->triggers)
-		return 0;
-	if (lp->due_ms && (end || clock_ms() >= lp->due_ms)) {
-		lp->due_ms = 0;
-		ret = take_moment(lp, &lp->waits);
-	}
-	n = recorder_moments(lp->k->recorder, &v);
-	for (int i = 0; i < n && !ret; i++)
-		ret = handle_moment(lp, &v[i]);
-	free(v);
-	return n < 0 ? n : ret;
-}
-
-static void note_moments(const struct loop *lp)
-{
-	char *notes = lp->k->result->notes;
-	size_t used = strlen(notes), room = sizeof(lp->k->result->notes);
-
-	if (!lp->k->o->triggers)
-		return;
-	snprintf(notes + used, room - used, "%s--when: %llu time%s, taken %llu",
-		 used ? "; " : "", (unsigned long long)lp->n_hits,
-		 lp->n_hits == 1 ? "" : "s", (unsigned long long)lp->n_taken);
-	used = strlen(notes);
-	if (lp->n_passed)
-		snprintf(notes + used, room - used, ", %llu within --cooldown or "
-			 "--when-delay of another", (unsigned long long)lp->n_passed);
 }
 
 static int handle_signal(struct loop *lp, int sig)
@@ -401,9 +320,11 @@ static int timeout_ms(const struct loop *lp)
 		due = lp->started_ms + (uint64_t)o->delay_ms;
 		left = due <= now ? 0 : due - now < left ? due - now : left;
 	}
-	if (lp->due_ms)
-		left = lp->due_ms <= now ? 0 :
-		       lp->due_ms - now < left ? lp->due_ms - now : left;
+	due = lp->k->when.due_ms;
+	if (due)
+		left = due <= now ? 0 : due - now < left ? due - now : left;
+	if (lp->k->when.more)
+		left = 0;
 	if (o->switch_ms) {
 		due = lp->switched_ms + o->switch_ms;
 		left = due <= now ? 0 : due - now < left ? due - now : left;
@@ -450,7 +371,7 @@ static int run_once(struct loop *lp)
 				"the recording stopped: %s", aux_strerror(ret));
 	ret = handle_signals(lp);
 	if (!ret)
-		ret = handle_moments(lp, false);
+		ret = when_handle(k, false, lp->diag);
 	if (!ret && watch_look(k, false))
 		ret = diag_set(lp->diag, AUX_E_IO, AUX_NO_OFFSET,
 			       "the recording stopped: what happened to a CPU "
@@ -481,9 +402,8 @@ int kernel_loop(struct kernel *k, struct aux_diag *diag)
 		ret = recorder_hold(k->recorder);
 		recorder_release(k->recorder);
 		if (!ret)
-			ret = handle_moments(&lp, true);
+			ret = when_handle(k, true, diag);
 	}
-	note_moments(&lp);
 	if (!ret && k->o->snapshot_at_exit)
 		ret = snapshot(&lp, AUX_SNAPSHOT_EXIT, NULL);
 	watch_look(k, true);

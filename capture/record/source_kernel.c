@@ -52,12 +52,42 @@ static bool samples_aux(const struct evlist *l)
 	return false;
 }
 
+/* The events of -e and --when, then the probes of --when. *words is the caller's. */
+static int collect_words(struct kernel *k, struct evlist_word **words, size_t *n,
+			 struct aux_diag *diag)
+{
+	const struct kernel_options *o = k->o;
+	int ret = 0;
+
+	*words = NULL;
+	if (o->triggers)
+		ret = probes_find(&k->probes, o->triggers, &o->target, &k->target, diag);
+	if (!ret)
+		ret = probes_define(&k->probes, diag);
+	if (ret)
+		return ret;
+	*n = o->n_words + k->probes.n;
+	*words = calloc(*n, sizeof(**words));
+	if (!*words)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+	memcpy(*words, o->words, o->n_words * sizeof(**words));
+	for (size_t i = 0; i < k->probes.n; i++) {
+		const struct probe *p = &k->probes.v[i];
+
+		(*words)[o->n_words + i] = (struct evlist_word){
+			.text = *p->event ? p->event : p->name,
+			.filter = *p->event ? p->filter : NULL,
+			.trigger = p->trigger, .probe = p,
+		};
+	}
+	return 0;
+}
+
 static int open_events(struct kernel *k, struct aux_diag *diag)
 {
 	const struct kernel_options *o = k->o;
+	struct evlist_word *words;
 	struct evlist_options eo = {
-		.words = o->words,
-		.n_words = o->n_words,
 		.per_thread = k->target.per_thread,
 		.system_wide = k->target.system_wide,
 		.snapshot = o->snapshot,
@@ -67,8 +97,12 @@ static int open_events(struct kernel *k, struct aux_diag *diag)
 		.period = o->period,
 		.callgraph = o->callgraph,
 	};
-	int ret = evlist_open(&k->events, &eo, diag);
+	int ret = collect_words(k, &words, &eo.n_words, diag);
 
+	eo.words = words;
+	if (!ret)
+		ret = evlist_open(&k->events, &eo, diag);
+	free(words);
 	if (ret)
 		return ret;
 	if (o->snapshot && !k->events.n_aux)
@@ -133,6 +167,12 @@ static int choose_sizes(struct kernel *k, struct explain_fit *fit,
 	return explain_fit(fit, n_rings, n_aux, &k->sys, diag);
 }
 
+/* The begin of a call is no moment yet. */
+static bool wakes_us(const struct evlist_event *ev)
+{
+	return ev->trigger && !(ev->probe && ev->probe->what == PROBE_CALL);
+}
+
 /*
  * wakeup_watermark (bytes in the data ring) and aux_watermark (bytes in the AUX
  * area) both wake poll. In overwrite mode, which has no consumer,
@@ -151,8 +191,8 @@ static void set_watermarks(struct kernel *k, const struct explain_fit *fit)
 		struct perf_event_attr *a = &l->events[i].attr;
 
 		/* a trigger wakes its reader each time it comes */
-		a->watermark = !k->events.events[i].trigger;
-		if (k->events.events[i].trigger) {
+		a->watermark = !wakes_us(&l->events[i]);
+		if (!a->watermark) {
 			a->wakeup_events = 1;
 			continue;
 		}
@@ -326,6 +366,7 @@ static int open_recorder(struct kernel *k, struct aux_diag *diag)
 		.backward = k->o->overwrite,
 		.n_threads = k->o->n_threads,
 		.max_size = k->o->max_size,
+		.tasks = k->probes.n != 0 || when_has_oom(k->o->triggers),
 	};
 	struct codesave_config save = {
 		.kernel = k->o->kcore, .self = (uint32_t)getpid(),
@@ -371,6 +412,8 @@ static int open_all(struct kernel *k, struct aux_diag *diag)
 	if (!ret)
 		ret = open_recorder(k, diag);
 	if (!ret)
+		ret = when_open(k, diag);
+	if (!ret)
 		snprintf(k->fit_text, sizeof(k->fit_text), "%s", fit.text);
 	return ret;
 }
@@ -382,11 +425,13 @@ static void close_kernel(void *src)
 	if (!k)
 		return;
 	codesave_free(k->save);
+	when_close(&k->when);
 	recorder_free(k->recorder);
 	unmap_rings(k);
 	free(k->rings);
 	evset_close(&k->set);
 	evlist_close(&k->events);
+	probes_free(&k->probes);
 	target_close(&k->target);
 	control_close(k->control);
 	watch_close(k);
@@ -451,6 +496,7 @@ static void fill_result(struct kernel *k, uint64_t wall, uint64_t cpu)
 	}
 	snprintf(r->notes, sizeof(r->notes), "%s%s%s", k->fit_text,
 		 *k->fit_text && *k->set.notes ? "; " : "", k->set.notes);
+	when_note(k);
 }
 
 static int run_kernel(void *src, struct output *out, struct ledger *ledger,

@@ -1216,7 +1216,7 @@ static void report_end(struct step *st, pid_t tid, int status)
 	struct step_thread *t = step_thread_find(st, tid);
 
 	if (t && t->proc && t->soft) {
-		step_trigger_exit(t);
+		step_trigger_exit(t, status);
 		step_note(t, soft_ended(st->s, (uint32_t)t->proc->pid, (uint32_t)tid,
 					status));
 	}

@@ -88,6 +88,8 @@ struct step_trigger {
 	uint64_t due_ns;	/* when that which waits is taken; 0: none does */
 	struct step_moment waits;
 	uint32_t found;		/* triggers that some file had a function of */
+	bool counted;		/* how many processes the kernel has killed for want of */
+	uint64_t n_oom;		/* memory when we began, and those that were told since */
 };
 
 struct step_process {
@@ -421,7 +423,7 @@ void step_trigger_reset(struct step_process *proc);
 void step_trigger_before(struct step_thread *t);
 void step_trigger_ran(struct step_thread *t, uint64_t ip);
 void step_trigger_signal(struct step_thread *t, int sig);
-void step_trigger_exit(struct step_thread *t);
+void step_trigger_exit(struct step_thread *t, int status);	/* as wait(2) has it */
 /* Called now and then: takes the snapshot that waits, if it is time or the end. */
 void step_trigger_due(struct step *st, bool end);
 void step_trigger_notes(const struct step *st);

@@ -66,16 +66,33 @@ static bool is_program(const struct step_process *proc, const char *path)
 	return !strcmp(exe, path);
 }
 
+/* How many processes the kernel of this machine has killed for want of memory. */
+static uint64_t count_oom(void)
+{
+	unsigned long long n = 0;
+	char line[128];
+	FILE *f = fopen("/proc/vmstat", "re");
+
+	while (f && fgets(line, sizeof(line), f) && sscanf(line, "oom_kill %llu", &n) != 1)
+		;
+	if (f)
+		fclose(f);
+	return n;
+}
+
 int step_trigger_map(struct step_process *proc, const struct step_map *m)
 {
 	const struct triggers *list = proc->step->p->triggers;
+	struct trigger_places at;
 	char file[PATH_MAX + 32];
-	uint64_t *v;
-	size_t n;
 	int err = 0;
 
 	if (!list)
 		return 0;
+	if (!proc->step->trigger.counted) {
+		proc->step->trigger.counted = true;
+		proc->step->trigger.n_oom = count_oom();
+	}
 	for (size_t i = 0; i < proc->n_marks; i++)	/* of what was there before */
 		if (proc->marks[i].addr >= m->start && proc->marks[i].addr < m->end)
 			proc->marks[i].triggers = 0;
@@ -83,14 +100,15 @@ int step_trigger_map(struct step_process *proc, const struct step_map *m)
 		return 0;
 	snprintf(file, sizeof(file), "/proc/%d/root%s", proc->pid, m->path);
 	for (size_t i = 0; i < list->n && !err; i++) {
-		err = trigger_offsets(&list->v[i], m->path, file,
-				      is_program(proc, m->path), &v, &n);
-		for (size_t k = 0; k < n && !err; k++)
-			if (v[k] >= m->pgoff && v[k] - m->pgoff < m->end - m->start)
-				err = add_mark(proc, m->start + (v[k] - m->pgoff),
-					       1u << i);
-		proc->step->trigger.found |= n ? 1u << i : 0;
-		free(v);
+		err = trigger_places(&list->v[i], m->path, file,
+				     is_program(proc, m->path), &at);
+		for (size_t k = 0; k < at.n && !err; k++)
+			if (at.v[k].offset >= m->pgoff &&
+			    at.v[k].offset - m->pgoff < m->end - m->start)
+				err = add_mark(proc, m->start +
+					       (at.v[k].offset - m->pgoff), 1u << i);
+		proc->step->trigger.found |= at.n ? 1u << i : 0;
+		free(at.v);
 	}
 	return err;
 }
@@ -304,17 +322,34 @@ void step_trigger_signal(struct step_thread *t, int sig)
 	}
 }
 
-void step_trigger_exit(struct step_thread *t)
+/* Nothing tells a tracer who sent SIGKILL; the kernel's count has grown when it was the
+ * kernel for want of memory. */
+static bool ended_by_oom(struct step *st, int status)
 {
-	const struct triggers *list = t->proc->step->p->triggers;
+	uint64_t n;
+
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+		return false;
+	n = count_oom();
+	if (n == st->trigger.n_oom)
+		return false;
+	st->trigger.n_oom++;
+	return true;
+}
+
+void step_trigger_exit(struct step_thread *t, int status)
+{
+	struct step *st = t->proc->step;
+	const struct triggers *list = st->p->triggers;
+	bool oom = list && t->tid == t->proc->pid && ended_by_oom(st, status);
 
 	for (size_t i = 0; list && i < list->n && t->tid == t->proc->pid; i++) {
 		struct step_moment m;
 
-		if (list->v[i].kind != TRIGGER_EXIT)
+		if (list->v[i].kind != TRIGGER_EXIT && !(list->v[i].kind == TRIGGER_OOM && oom))
 			continue;
 		m = moment_of(t, &list->v[i]);
-		fire(t->proc->step, &m);
+		fire(st, &m);
 	}
 }
 
@@ -338,7 +373,7 @@ void step_trigger_notes(const struct step *st)
 					 ", %llu within --cooldown or --when-delay of "
 					 "another", (unsigned long long)g->n_passed);
 	for (size_t i = 0; i < list->n && used < room; i++)
-		if (list->v[i].kind == TRIGGER_FUNCTION && !(g->found & 1u << i))
+		if (trigger_in_file(&list->v[i]) && !(g->found & 1u << i))
 			used += (size_t)snprintf(st->p->notes + used, room - used,
 						 "; no file that was mapped has \"%.60s\"",
 						 list->v[i].text);

@@ -35,5 +35,22 @@ is "$(moments | awk '{ print $5 }' | sort | xargs)" "crash: signal=SEGV:" "crash
 rec 0 "exit" -e intel_pt// -a -m ,256K --when exit -- sh -c '/bin/true; /bin/true; :'
 that "exit: without -S it is noted" "$log" test "$(moments | grep -c ' exit: ')" -ge 3
 that "exit: info lists them" "$out" eval '"$auxdecode" info "$data" >"$out"; grep -q "^moments: " "$out"'
+
+# ---- no memory: in a group of its own, so that the victim is known ----
+mkdir -p $work/cg && mount -t cgroup2 none $work/cg && echo +memory >$work/cg/cgroup.subtree_control && mkdir $work/cg/small &&
+	echo 16M >$work/cg/small/memory.max
+ok $? "a group with little memory"
+cat >$work/greedy <<'END'
+echo $$ >"$1/cgroup.procs"
+perl -e 'my @a; push @a, "x" x 1000000 while 1'
+exit 0
+END
+for source in intel_pt//u soft_pt//u; do
+	rec 0 "oom: $source" -e $source -S -m ,64K --when signal=oom -- sh $work/greedy $work/cg/small
+	moments >"$log"
+	is "$(wc -l <"$log")" 1 "$source: signal=oom: one moment"
+	is "$(labels)" 1 "$source: with its snapshot"
+	that "$source: of the victim" "$log" [ "$(dmesg | sed -n 's/.*Killed process \([0-9]*\) (perl).*/\1/p' | tail -n 1)" = "$(awk '{ print $1 }' "$log")" ]
+done
 kernel_quiet "triggers"
 echo "done"

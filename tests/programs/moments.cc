@@ -2,8 +2,10 @@
 /* build: -O1 -fno-inline -lpthread */
 /*
  * Moments to wait for: hits (1,000 calls of a function, in two threads), slow (one of
- * 10,000 calls takes long), jumps (calls that are left by longjmp, and recursion), forks (a
- * child, and a program that it starts).
+ * 10,000 calls takes long), stalls (one of them sleeps), jumps (calls that are left by
+ * longjmp, and recursion), forks (a child, and a program that it starts), waits (three calls,
+ * when there is something to read), sales (50 times one USDT probe, and 25 times one that is
+ * only come to when its semaphore says that someone looks).
  */
 #include <csetjmp>
 #include <cstdint>
@@ -35,6 +37,53 @@ __attribute__((noinline)) static void work(unsigned n)
 extern "C" __attribute__((noinline)) void serve(unsigned i)
 {
 	work(i == 7777 ? 100000 : 10);
+}
+
+extern "C" __attribute__((noinline)) void stall(unsigned i)
+{
+	work(10);
+	if (i == 7777)
+		usleep(300000);
+}
+
+/* Notes as sys/sdt.h makes them. */
+__asm__(".pushsection .probes, \"aw\"\nshop_refund_semaphore: .short 0\n.popsection\n"
+	".hidden shop_refund_semaphore\n.globl shop_refund_semaphore\n"
+	".pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat\n"
+	".weak _.stapsdt.base\n.hidden _.stapsdt.base\n_.stapsdt.base: .space 1\n"
+	".size _.stapsdt.base, 1\n.popsection\n");
+#define PROBE(name, semaphore)								\
+	__asm__ volatile("990: nop\n"							\
+		".pushsection .note.stapsdt, \"\", \"note\"\n.balign 4\n"		\
+		".4byte 992f-991f, 994f-993f, 3\n991: .asciz \"stapsdt\"\n992: .balign 4\n" \
+		"993: .8byte 990b, _.stapsdt.base, " semaphore "\n"			\
+		".asciz \"shop\"\n.asciz \"" name "\"\n.asciz \"\"\n994: .balign 4\n"	\
+		".popsection\n" : : : "memory")
+
+extern "C" __attribute__((visibility("hidden"))) volatile unsigned short shop_refund_semaphore;
+
+static void sales()
+{
+	for (unsigned i = 0; i < 50; i++) {
+		PROBE("sale", "0");
+		if (i % 2 && shop_refund_semaphore)
+			PROBE("refund", "shop_refund_semaphore");
+	}
+}
+
+static void stalls()
+{
+	for (unsigned i = 0; i < 10000; i++)
+		stall(i);
+}
+
+static void waits()
+{
+	char byte;
+
+	if (read(0, &byte, 1) == 1)
+		for (unsigned i = 0; i < 3; i++)
+			serve(i);
 }
 
 static void *hits(void *arg)
@@ -101,6 +150,12 @@ int main(int argc, char **argv)
 		jumps();
 	if (!strcmp(how, "forks"))
 		forks(argv[0]);
+	if (!strcmp(how, "stalls"))
+		stalls();
+	if (!strcmp(how, "waits"))
+		waits();
+	if (!strcmp(how, "sales"))
+		sales();
 	if (!strcmp(how, "child"))
 		serve(3);
 	return 0;

@@ -38,6 +38,38 @@ static void test_functions(void)
 	   !parse("f @ ") && !parse("/a(/") && !parse(""), "what is none of these");
 }
 
+static void test_places(void)
+{
+	const struct trigger *t = parse("shop/till.cc:25 @ moments");
+
+	ok(t && t->kind == TRIGGER_LINE && !strcmp(t->name, "shop/till.cc") && t->line == 25 &&
+	   !strcmp(t->path, "moments"), "a line");
+	t = parse("main.c:7");
+	ok(t && t->kind == TRIGGER_LINE && t->line == 7, "of any file");
+	t = parse("a::b1");
+	ok(t && t->kind == TRIGGER_FUNCTION, "a name of C++ is no line");
+	ok(!parse("main.c:7 > 2us"), "a line takes no time");
+	t = parse("usdt:shop:sale @ moments");
+	ok(t && t->kind == TRIGGER_USDT && !strcmp(t->name, "shop:sale") &&
+	   !strcmp(t->path, "moments"), "USDT");
+	ok(!parse("usdt:shop") && !parse("usdt::x") && !parse("usdt:shop:") &&
+	   !parse("usdt:a:b > 2us"), "which is a point and has two names");
+	t = parse("kprobe:vfs_read > 1ms");
+	ok(t && t->kind == TRIGGER_KPROBE && !strcmp(t->name, "vfs_read") && !t->addr &&
+	   t->longer_ns == 1000000 && !t->filter, "a function of the kernel that takes long");
+	t = parse("kprobe:vfs_read+0x10/common_pid == 7/");
+	ok(t && t->kind == TRIGGER_KPROBE && !strcmp(t->name, "vfs_read") && t->addr == 16 &&
+	   !strcmp(t->filter, "common_pid == 7"), "a place in one, with a filter");
+	ok(!parse("kprobe:") && !parse("kprobe:f/x") && !parse("kprobe:f+") &&
+	   !parse("kprobe:f+4x") && !parse("kprobe:f+4 > 2us"), "what is none of these");
+	t = parse("page-faults");
+	ok(t && t->kind == TRIGGER_COUNTER && !strcmp(t->name, "page-faults"),
+	   "what the kernel counts");
+	t = parse("cpu-clock");
+	ok(t && t->kind == TRIGGER_FUNCTION, "a clock is nothing that happens");
+	ok(parse("signal=oom")->kind == TRIGGER_OOM, "no memory");
+}
+
 static void test_signals(void)
 {
 	const struct trigger *t = parse("signal=SEGV");
@@ -91,6 +123,7 @@ int main(void)
 	struct aux_diag diag;
 
 	test_functions();
+	test_places();
 	test_signals();
 	test_kernel();
 	triggers_fini(&list);
