@@ -15,7 +15,7 @@ fields=+bytes,sym,dso,pid,comm
 fresh_bin() {
 	rm -rf "$bin"
 	mkdir -p "$bin"
-	cp "$programs"/{forkexec,jit,jitlog,vdso,threads,dlopen,dlobj,hello_static} "$bin/"
+	cp "$programs"/{forkexec,jit,jitlog,vdso,threads,dlopen,dlobj,hello_static,untaken} "$bin/"
 }
 
 # Other files, with code, under the same names, and no log of a JIT compiler.
@@ -79,6 +79,7 @@ check forkexec soft_pt// "$bin/forkexec"
 # The test can fail: without the bundle the flow is lost with its programs.
 not "$auxdecode" count "$out/forkexec.data" >"$out/count2" 2>"$out/err"
 ok $? "forkexec: the recording alone does not decode any more" "$out/err"
+check untaken soft_pt// "$bin/untaken"
 check threads soft_pt// "$bin/threads" 3 200
 check dlopen soft_pt// "$bin/dlopen"
 # Several programs at the same addresses, by fork and by exec.

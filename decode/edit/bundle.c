@@ -20,10 +20,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/a64_insn.h"
 #include "common/array.h"
 #include "common/jitname.h"
 #include "common/mapped.h"
 #include "common/regular.h"
+#include "common/x86_insn.h"
 #include "decode/edit/edit.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/lib/trace/trace.h"
@@ -75,6 +77,7 @@ struct bundle {
 	uint64_t n_insns;
 	bool oom;		/* sticky; bundle_write reports it */
 	struct bundle_slot known[BUNDLE_SLOTS];
+	struct bundle_slot untaken[BUNDLE_SLOTS];	/* branches, as known */
 };
 
 /*
@@ -363,6 +366,44 @@ static void note_range(struct bundle *b, const struct space *space,
 	}
 }
 
+/* The target of the conditional branch at ip; false: its code is not known. */
+static bool find_target(struct bundle *b, const struct space *space, uint64_t ip,
+			unsigned mode, uint64_t *to)
+{
+	struct a64_insn a64;
+	struct x86_insn x86;
+	struct aux_code c;
+	const uint8_t *p;
+
+	if (codeview_code(session_codeview(b->s), space, ip, &c) < 0)
+		return false;
+	p = c.bytes + (ip - c.start);
+	if (mode == AUX_FLOW_MODE_X86_64 && x86_insn_decode(p, c.end - ip, &x86)) {
+		*to = ip + x86.size + (uint64_t)x86.disp;
+		return true;
+	}
+	if (mode != AUX_FLOW_MODE_A64 || c.end - ip < 4)
+		return false;
+	a64_insn_decode(p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+			(uint32_t)p[3] << 24, &a64);
+	*to = ip + (uint64_t)(int64_t)a64.disp;
+	return true;
+}
+
+/* Text shows where a branch leads that was not taken: the name there is needed. */
+static void note_untaken(struct bundle *b, const struct space *space,
+			 const struct aux_flow *range)
+{
+	uint64_t ip = range->range.last, to;
+	struct bundle_slot *slot = &b->untaken[(ip ^ space->id) & (BUNDLE_SLOTS - 1)];
+
+	if (slot->space == space && slot->lo == ip)
+		return;
+	*slot = (struct bundle_slot){ space, ip, ip };
+	if (find_target(b, space, ip, range->flags & AUX_FLOW_MODE_MASK, &to))
+		note_once(b, space, to);
+}
+
 int bundle_flow(void *priv, const struct flow_ctx *ctx,
 		const struct aux_flow *ev, size_t n)
 {
@@ -372,9 +413,11 @@ int bundle_flow(void *priv, const struct flow_ctx *ctx,
 		if (ev[i].kind != AUX_FLOW_RANGE)
 			continue;
 		b->n_insns += ev[i].n;
-		if (ctx->space && ev[i].range.first <= ev[i].range.last)
-			note_range(b, ctx->space, ev[i].range.first,
-				   ev[i].range.last);
+		if (!ctx->space || ev[i].range.first > ev[i].range.last)
+			continue;
+		note_range(b, ctx->space, ev[i].range.first, ev[i].range.last);
+		if (ev[i].what == AUX_END_COND_NOT_TAKEN)
+			note_untaken(b, ctx->space, &ev[i]);
 	}
 	return b->oom ? -AUX_E_NOMEM : 0;
 }
