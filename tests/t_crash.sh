@@ -72,8 +72,8 @@ ok $? "attached: the recording ends with it" "$err"
 wait $pid 2>/dev/null
 "$auxdecode" crash "$SCRATCH/attached" >"$out" 2>"$err"
 that "attached: which signal ended it" "$out" grep -q '^crash/[0-9]* was ended by SIGTERM, sent by kill' "$out"
-"$auxdecode" dump "$data" >"$out" 2>"$err"
-that "dump shows the record" "$out" grep -q ' auxkit-signal ended [0-9]*/[0-9]* time [0-9]* signal 6' "$out"
+"$auxdecode" dump "$SCRATCH/attached" >"$out" 2>"$err"
+that "dump shows the record" "$out" grep -q " auxkit-signal ended $pid/$pid time [0-9]* signal 15 code 0" "$out"
 if have perf; then
 	perf script -i "$data" --no-itrace --show-task-events >"$out" 2>"$err"
 	ok $? "perf reads it" "$err"
