@@ -227,6 +227,7 @@ struct thread {
 	uint64_t run_from;	/* since then; 0: it is not known to */
 	bool off;		/* trace is off */
 	bool lost;		/* a gap came, and nothing was traced since */
+	bool aside;		/* in the page of uprobes: pass_aside() */
 };
 
 /* The thread that ran last in a stream. */

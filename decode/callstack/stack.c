@@ -14,6 +14,7 @@
  */
 #include <stdlib.h>
 
+#include "common/uprobes.h"
 #include "decode/callstack/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
@@ -914,6 +915,10 @@ static int on_async(struct calls *c, struct thread *t,
 	bool syscall = t->pend.what == AUX_END_SYSCALL;
 	int rc = 0;
 
+	if (uprobes_has(ev->async.from)) {	/* a return with a probe: it goes on later */
+		t->aside = true;
+		return 0;
+	}
 	if (syscall)
 		t->pub.now.branches++;	/* it came back, to async.from */
 	else
@@ -952,14 +957,15 @@ static int on_trace(struct calls *c, struct thread *t,
 
 	t->lost = false;
 	if (!on && !t->off)
-		t->pub.why_off = why_off(t);
-	if (!on && ev->flags & AUX_FLOW_HAS_IP &&
+		t->pub.why_off = t->aside ? UNTRACED_KERNEL : why_off(t);
+	if (!on && !t->aside && ev->flags & AUX_FLOW_HAS_IP &&
 	    t->pend.what != AUX_END_SYSCALL && t->pend.what < PEND_START) {
 		rc = calls_run_stop(c, t, ev->trace.ip);
 		set_pend(t, (struct pend){ .from = ev->trace.ip,
 					   .next = ev->trace.ip,
 					   .what = PEND_OFF });
 	}
+	t->aside = on && ev->flags & AUX_FLOW_HAS_IP && uprobes_has(ev->trace.ip);
 	if (t->off == !on)
 		return rc;
 	t->off = !on;
@@ -1005,6 +1011,24 @@ on_event(struct calls *c, struct thread *t, const struct aux_flow *ev)
 	return c->ops->event ? c->ops->event(c->priv, &t->pub, ev) : 0;
 }
 
+/*
+ * What the kernel runs of the program beside it, in the page of uprobes: the program is still
+ * where it was. Until the kernel takes over again, or something is lost.
+ */
+static void pass_aside(struct calls *c, struct thread *t,
+		       const struct aux_flow **ev, size_t *n)
+{
+	for (; *n && (*ev)->kind != AUX_FLOW_TRACE_OFF && (*ev)->kind != AUX_FLOW_GAP &&
+	       (*ev)->kind != AUX_FLOW_TRACE_ON; ++*ev, --*n) {
+		if ((*ev)->kind == AUX_FLOW_TIME)
+			advance_time(c, t, *ev);
+		if ((*ev)->kind == AUX_FLOW_RANGE || (*ev)->kind == AUX_FLOW_PATH)
+			t->pub.now.insns += (*ev)->n;
+	}
+	if (*n && (*ev)->kind == AUX_FLOW_GAP)
+		t->aside = false;
+}
+
 /* The gap lasts until something runs: the times before that are still in it. */
 static void end_gap(struct calls *c, struct thread *t,
 		    const struct aux_flow **ev, size_t *n)
@@ -1032,6 +1056,8 @@ int calls_flow(struct calls *c, const struct flow_ctx *ctx,
 
 		if (t->lost)
 			end_gap(c, t, &ev, &n);
+		if (t->aside)
+			pass_aside(c, t, &ev, &n);
 		done = calls_run(c, t, ev, n, &rc);
 
 		ev += done;

@@ -8,7 +8,7 @@
 #	step.sh PMU_SIM.KO RECORDER:MODE:CASE...
 #
 # CASE apart: a program that only a mount namespace of its own has.
-# MODE: cpu, thread (--per-thread), pid, pidthread, late (pidthread, when there are
+# MODE: when (a call that takes long, by uprobes), cpu, thread (--per-thread), pid, pidthread, late (pidthread, when there are
 # two threads), running (pid) and runthread (pidthread, when it waits for its line with
 # three threads), pause (--per-thread, from umask to kill), all, snap. CASE: as in
 # tests/record.sh, or thread_exec.
@@ -39,6 +39,7 @@ recorder() {
 	thread | pidthread | late | runthread) rec+=(--per-thread) ;;
 	all) rec+=(-a) ;;
 	snap) rec+=(-Se) ;;
+	when) rec+=(-Se -m ,4M --when 'serve > 200ms') ;;
 	esac
 }
 

@@ -17,6 +17,7 @@
 #include <linux/sched/task_stack.h>
 #include <linux/tracepoint.h>
 #include <linux/uaccess.h>
+#include <linux/uprobes.h>
 #include <asm/debugreg.h>
 #include <asm/tsc.h>
 
@@ -176,13 +177,22 @@ static bool take(struct step_cpu *c, u64 ip)
 	}
 }
 
+/* The kernel steps over its copy, to come back when that is done. */
+static bool is_uprobes(void)
+{
+	const struct uprobe_task *u = current->utask;
+
+	return u && u->active_uprobe && u->state == UTASK_SSTEP;
+}
+
 /* The instruction at c->ip ran, and ip is next. */
 static void step_over(struct step_cpu *c, u64 ip)
 {
 	struct pt_encoder *e = &c->buf->e;
 
 	step_count(STEP_N_INSNS, 1);
-	step_truth_add(task_pid_nr(c->task), c->ip);
+	if (!is_uprobes())	/* a copy has no address of the program's */
+		step_truth_add(task_pid_nr(c->task), c->ip);
 	if (e->lost || !e->config.branch)
 		return;
 	if (!take(c, ip)) {
@@ -307,6 +317,19 @@ static void step(struct step_cpu *c, struct pt_regs *regs)
 	fetch(c);
 }
 
+/*
+ * A uprobe's breakpoint: the program comes to the kernel in front of the instruction, and
+ * goes on behind it or in the kernel's copy of it, which sets TF for itself.
+ */
+static void on_breakpoint(struct step_cpu *c, struct pt_regs *regs)
+{
+	if (regs->ip - 1 != c->ip)
+		return;
+	regs->ip = c->ip;
+	step_flow_leave(c);
+	regs->ip++;
+}
+
 static int on_debug(struct notifier_block *nb, unsigned long what, void *data)
 {
 	struct step_cpu *c = this_cpu_ptr(&step_cpus);
@@ -314,14 +337,19 @@ static int on_debug(struct notifier_block *nb, unsigned long what, void *data)
 	unsigned long *dr6;
 	bool own;
 
-	if (what != DIE_DEBUG || !user_mode(args->regs) || !c->task ||
-	    c->task != current)
+	if (!user_mode(args->regs) || !c->task || c->task != current)
+		return NOTIFY_DONE;
+	if (what == DIE_INT3)
+		on_breakpoint(c, args->regs);
+	if (what != DIE_DEBUG)
 		return NOTIFY_DONE;
 	dr6 = (unsigned long *)ERR_PTR(args->err);
 	if (!(*dr6 & DR_STEP))
 		return NOTIFY_DONE;
 	own = c->tf_own;
 	step(c, args->regs);
+	if (is_uprobes())
+		step_flow_leave(c);
 	if (own)
 		return NOTIFY_DONE;	/* the program's SIGTRAP */
 	*dr6 &= ~DR_STEP;

@@ -178,6 +178,7 @@ int codeview_new(struct codeview **cvp, struct aux_reader *r,
 	pthread_mutex_init(&cv->lock, NULL);
 	cv->saved_fd = -1;
 	cv->release = aux_reader_info(r)->os_release;
+	cv->is_a64 = aux_reader_info(r)->arch && !strcmp(aux_reader_info(r)->arch, "aarch64");
 	cv->closed = bundle_symbols_expected(r);
 	cv->own_dir = reader_container_dir(r);
 	rc = set_config(cv, config, diag);
@@ -247,6 +248,7 @@ void codeview_free(struct codeview *cv)
 	for (size_t i = 0; i < cv->cap_places; i++)
 		free(cv->places[i]);
 	free(cv->places);
+	free(cv->uprobes);
 	free(cv->ids);
 	free(cv->own);
 	free(cv->markers);
@@ -408,6 +410,44 @@ static int file_code(struct codeview *cv, const struct space *space,
 	return 0;
 }
 
+/*
+ * The kernel's page for uprobes. An instruction with a probe on it runs there as a copy, and
+ * the kernel takes over after it; a return with a probe goes to the page's start, and the
+ * kernel takes over at once. Which copy stood in a slot when is known to nobody. The trace
+ * tells where the kernel took over, so anything that goes on to there does for it: the flow
+ * is right before and after, and in the page it is as many instructions as the copy had
+ * bytes.
+ */
+#define UPROBES_SIZE 4096
+
+static bool is_uprobes(const struct mapping *m)
+{
+	return m->kind == MAPPING_USER && !strcmp(m->path, "[uprobes]") &&
+	       m->end - m->start <= UPROBES_SIZE;
+}
+
+static int uprobes_code(struct codeview *cv, const struct mapping *m, struct aux_code *code)
+{
+	static const uint8_t nop[] = { 0x90 };
+	static const uint8_t nop_a64[] = { 0x1f, 0x20, 0x03, 0xd5 };
+	const uint8_t *v = cv->is_a64 ? nop_a64 : nop;
+	size_t n = cv->is_a64 ? sizeof(nop_a64) : sizeof(nop);
+
+	pthread_mutex_lock(&cv->lock);
+	if (!cv->uprobes && (cv->uprobes = malloc(UPROBES_SIZE)))
+		for (size_t i = 0; i < UPROBES_SIZE; i++)
+			cv->uprobes[i] = v[i % n];
+	cv->nomem |= !cv->uprobes;
+	code->bytes = cv->uprobes;
+	pthread_mutex_unlock(&cv->lock);
+	if (!code->bytes)
+		return -AUX_E_NOENT;
+	code->start = m->start;
+	code->end = m->end;
+	code->path = NULL;
+	return 0;
+}
+
 int codeview_code(struct codeview *cv, const struct space *space, uint64_t ip,
 		  struct aux_code *code)
 {
@@ -424,6 +464,8 @@ int codeview_code(struct codeview *cv, const struct space *space, uint64_t ip,
 	}
 	if (m->kind != MAPPING_USER)
 		return codeview_kernel_code(cv, space, m, ip, code);
+	if (is_uprobes(m))
+		return uprobes_code(cv, m, code);
 	return file_code(cv, space, m, ip, code);
 }
 

@@ -103,6 +103,8 @@ struct codeview {
 	struct place **places;	/* hashed by mapping */
 	size_t n_places, cap_places;
 	struct saved_image *saved;
+	uint8_t *uprobes;	/* what stands for the kernel's page; NULL: not asked */
+	bool is_a64;		/* recorded there */
 	struct known_id *ids;	/* AUX_FEAT_BUILD_ID, by path */
 	size_t n_ids;
 	/* the memfd with all saved code, see mapping.saved_offset */
