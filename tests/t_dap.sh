@@ -13,6 +13,8 @@ client() { timeout 200 python3 tests/dap_client.py "$@"; }
 is $? 2 "dap -o: status 2"
 "$auxdecode" dap - >"$out" 2>"$err" </dev/null
 is $? 2 "dap -: status 2"
+"$auxdecode" dap --port x fixtures/hello_cyc.data >"$out" 2>"$err" </dev/null
+is $? 2 "--port x: status 2"
 printf 'Content-Length: 99999999999\r\n\r\n' | "$auxdecode" dap fixtures/hello_cyc.data >"$out" 2>"$err"
 is $? 1 "a length that no message has: status 1"
 that "a length that no message has: it is said" "$err" grep -q 'no header of a message of at most' "$err"
@@ -38,6 +40,15 @@ if [ "$(uname -m)" = x86_64 ]; then
 	that "the stack" "$out" grep -qx 'stack fib>work>main' "$out"
 	that "out of it, over the rest" "$out" grep -qx "out work $(grep -n 'fib(round)' tests/programs/replayed.c | cut -d: -f1)" "$out"
 	that "it ends as it should" "$out" grep -qx 'status 0' "$out"
+	# the same at a port
+	"$auxdecode" dap --port 0 "$data" 2>"$SCRATCH/port" &
+	pid=$!
+	waits grep -q 'port [0-9]' "$SCRATCH/port"
+	client walk tests/programs/replayed.c "$line" python3 tests/tcp.py \
+		"$(sed -n 's/.*port \([0-9]*\) of.*/\1/p' "$SCRATCH/port")" >"$out" 2>"$err"
+	ok $? "at a port" "$err"
+	wait $pid
+	is $? 0 "at a port: status 0"
 	for seed in 2 3; do
 		client noise $seed 400 "$auxdecode" dap "$data" >"$out" 2>"$err"
 		ok $? "requests of anything, seed $seed" "$err"

@@ -139,6 +139,21 @@ if [ "$(uname -m)" = x86_64 ]; then
 	that "monitor gap" "$out" grep -q '^no gap after here' "$out"
 	that "monitor: help for what is unknown" "$out" grep -q '^not known; where' "$out"
 
+	# gdb's own history of what ran: as insn has it, up to where it stands
+	run_gdb -ex "target remote | $(server "$data")" -ex 'break fib' -ex 'reverse-continue' \
+		-ex 'x/i $pc' -ex 'record btrace bts' -ex 'set record instruction-history-size 3000' \
+		-ex 'record instruction-history /r' -ex 'record function-call-history /c' \
+		-ex 'record stop' -ex 'stepi' -ex 'x/i $pc' >"$out"
+	at=$(sed -n 's/^=> 0x0*\([0-9a-f]*\).*/\1/p' "$out" | head -n 1)
+	sed -n 's/^[0-9]*\t\(=>\)\? *0x0*\([0-9a-f]*\) <.*/\2/p' "$out" >"$SCRATCH/got"
+	"$auxdecode" insn -F ip "$data" 2>"$err" | grep -v '^#' >"$SCRATCH/all"
+	head -n $(($(grep -nx "${at:-0}" "$SCRATCH/all" | tail -n 1 | cut -d: -f1) - 1)) "$SCRATCH/all" |
+		tail -n 3000 >"$SCRATCH/want"
+	that "record instruction-history: the 3,000 instructions before" "$out" \
+		eval '[ "$(wc -l <"$SCRATCH/got")" = 3000 ] && cmp -s "$SCRATCH/want" "$SCRATCH/got"'
+	that "record function-call-history" "$out" grep -Eq '^[0-9]+[[:space:]]+fib$' "$out"
+	is "$(grep -c '^=> ' "$out")" 2 "record stop: the server's stepi again"
+
 	# over TCP, and as `auxdecode gdb` does it
 	"$auxdecode" gdbserver "$data" 2>"$err" &
 	pid=$!
@@ -153,6 +168,22 @@ if [ "$(uname -m)" = x86_64 ]; then
 	that "auxdecode gdb: with backtraces" "$out" grep -q 'More stack frames follow' "$out"
 	GDB=/bin/false "$auxdecode" gdb "$data" >"$out" 2>&1
 	is $? 1 "a gdb that fails: status 1"
+fi
+
+if have lldb && [ "$(uname -m)" = x86_64 ]; then
+	"$auxdecode" gdbserver --at begin "$data" 2>"$err" &
+	pid=$!
+	waits grep -q 'target remote :[0-9]' "$err"
+	port=$(sed -n "s/.*target remote :\([0-9]*\)'.*/\1/p" "$err")
+	timeout 120 lldb --no-use-colors -b -o "target create $programs/replayed" -o "gdb-remote 127.0.0.1:$port" \
+		-o 'breakpoint set -n fib' -o continue -o 'register read pc' -o stepi -o detach >"$out" 2>&1
+	wait $pid
+	is $? 0 "lldb: status 0"
+	that "lldb: it comes to a breakpoint" "$out" grep -q 'stop reason = breakpoint 1' "$out"
+	that "lldb: the place has its line" "$out" grep -q ' rip = 0x0.* replayed`fib + .* at replayed.c' "$out"
+	that "lldb: a step" "$out" grep -q 'stop reason = instruction step into' "$out"
+else
+	skip "no lldb (tools/deps install test)"
 fi
 
 if have gdb-multiarch && [ -e "$programs/aarch64/hello_static" ] && have aarch64-linux-gnu-gcc-12; then

@@ -206,7 +206,7 @@ int cmd_compare(const struct cmd_options *o);
  * in the command's file, with the struct that its values are parsed into. */
 extern const struct cmd_own cmd_compare_own, cmd_crash_own, cmd_diff_own, cmd_dump_own,
 	cmd_fleet_own,
-	cmd_gdb_own, cmd_gdbserver_own, cmd_map_own, cmd_merge_own, cmd_plan_own,
+	cmd_dap_own, cmd_gdb_own, cmd_gdbserver_own, cmd_map_own, cmd_merge_own, cmd_plan_own,
 	cmd_raw_own, cmd_reduce_own, cmd_repair_own, cmd_summary_own, cmd_verify_own;
 
 /* help.c: NULL: of all commands. Prints, returns CMD_OK. */

@@ -113,8 +113,7 @@ static int fail(const char *what, int fd)
 	return -1;
 }
 
-/* A socket that listens to this machine; -1 with a message. */
-static int listen_to(uint64_t port, unsigned *got)
+int cmd_listen(uint64_t port, unsigned *got)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET,
 				 .sin_port = htons((uint16_t)port),
@@ -138,23 +137,31 @@ static int listen_to(uint64_t port, unsigned *got)
 	return fd;
 }
 
+int cmd_accept(int fd)
+{
+	int client;
+
+	do {
+		client = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+	} while (client < 0 && errno == EINTR);
+	if (client < 0)
+		return fail("nobody came", fd);
+	close(fd);
+	return client;
+}
+
 static int serve_port(const struct cmd_options *o, struct session *s, uint64_t port)
 {
 	unsigned got;
-	int fd = listen_to(port, &got), client, status;
+	int fd = cmd_listen(port, &got), client, status;
 
 	if (fd < 0)
 		return CMD_FAILED;
 	cmd_line("auxdecode: waiting for a debugger: gdb -ex 'target remote :%u' "
 		 "-ex '" SCRIPT "'", got);
-	do {
-		client = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-	} while (client < 0 && errno == EINTR);
-	if (client < 0) {
-		fail("no debugger came", fd);
+	client = cmd_accept(fd);
+	if (client < 0)
 		return CMD_FAILED;
-	}
-	close(fd);
 	status = serve(o, s, client, client);
 	close(client);
 	return status;

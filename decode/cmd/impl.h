@@ -227,4 +227,9 @@ void aux_flags_text(struct outbuf *o, uint64_t flags);
 void record_text(struct outbuf *o, const struct aux_reader *r,
 		 const struct aux_event *ev);
 
+/* gdb.c: a socket that listens to this machine alone, at a port (0: any that is free), and
+ * the one client that it is for, after which nobody else comes. -1 with a message. */
+int cmd_listen(uint64_t port, unsigned *got);
+int cmd_accept(int fd);
+
 #endif

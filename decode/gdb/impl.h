@@ -35,11 +35,21 @@ struct points {
 	size_t n, cap;
 };
 
-/* The registers of an architecture, as far as a debugger knows them unasked. */
+/* Registers of one kind: a name, or several with blanks between. */
+struct machine_regs {
+	const char *names;
+	unsigned bits;
+	const char *type;	/* as target descriptions have them */
+};
+
+/* The registers of an architecture, in the order of its numbers. */
 struct machine {
 	const char *name;	/* as <architecture> has it */
+	const char *triple;	/* as LLVM has it */
+	const char *feature;	/* of the target description */
 	unsigned n_before;	/* registers before the program counter, */
 	unsigned size;		/* and bytes of each, and of it */
+	struct machine_regs regs[6];
 };
 
 struct server {
@@ -54,6 +64,7 @@ struct server {
 	uint32_t chosen;	/* whose registers are asked for (Hg); 0: tid */
 	uint32_t stepping;	/* who steps (Hc); 0: tid */
 	struct points points;
+	bool btrace;		/* the debugger records: what ran is told in blocks */
 	struct outbuf *out;	/* the answer */
 	struct outbuf *object;	/* what is read in pieces (qXfer), */
 	char object_of[32];	/* and which it is */
@@ -72,6 +83,8 @@ int target_object(struct server *s, const char *name, const char *annex);
 /* Bytes at an address that cannot have changed, at most n; how many. */
 size_t target_memory(struct server *s, uint64_t addr, uint8_t *buf, size_t n);
 const struct machine *target_machine(uint16_t mode);
+/* Bytes of a register; 0: there is none of that number. */
+unsigned target_register(const struct machine *m, unsigned long n);
 
 /* monitor.c: runs a command; its text goes to s->out. 0 or -AUX_E_*. */
 int monitor_run(struct server *s, const char *words);

@@ -148,8 +148,6 @@ static int on_registers(struct server *s, const char *args)
 	return 0;
 }
 
-/* What is no integer register of the machine is of 4 bytes, or more: a debugger takes
- * what is unavailable at any length. */
 static int on_register(struct server *s, const char *args)
 {
 	unsigned long n = strtoul(args, NULL, 16);
@@ -160,8 +158,10 @@ static int on_register(struct server *s, const char *args)
 		return rc;
 	if (n == s->machine->n_before)
 		put_pc(s, rc, st.pc);
+	else if (target_register(s->machine, n))
+		put_unknown(s->out, target_register(s->machine, n));
 	else
-		put_unknown(s->out, s->machine->size);
+		put_error(s, 1);
 	return 0;
 }
 
@@ -458,6 +458,8 @@ static int on_object(struct server *s, char *args)
 		err = target_object(s, name, annex + 1);
 		if (err == -AUX_E_NOENT)
 			return 0;
+		if (err == -AUX_E_UNSUPPORTED)
+			return put_error(s, 1), 0;
 		if (err)
 			return err;
 	}
@@ -505,6 +507,18 @@ static const char *after(const char *text, const char *word)
 	return strncmp(text, word, n) ? NULL : text + n;
 }
 
+/* For LLDB. */
+static void put_host(struct server *s, bool process)
+{
+	const char *triple = s->machine->triple;
+
+	if (process)
+		outbuf_printf(s->out, "pid:%x;ostype:linux;", replay_pid(s->replay));
+	outbuf_str(s->out, "triple:");
+	put_hex(s->out, (const uint8_t *)triple, strlen(triple));
+	outbuf_printf(s->out, ";endian:little;ptrsize:%u;", s->machine->size);
+}
+
 static int on_query(struct server *s, char *args)
 {
 	char *object;
@@ -517,11 +531,15 @@ static int on_query(struct server *s, char *args)
 			      "ReverseContinue+;swbreak+;vContSupported+;"
 			      "qXfer:features:read+;qXfer:threads:read+;"
 			      "qXfer:exec-file:read+;qXfer:auxv:read+;"
-			      "qXfer:libraries-svr4:read+", GDB_PACKET);
+			      "qXfer:libraries-svr4:read+;qXfer:btrace:read+;"
+			      "qXfer:btrace-conf:read+;Qbtrace:bts+;Qbtrace:off+;"
+			      "Qbtrace-conf:bts:size+", GDB_PACKET);
 	} else if ((object = strchr(args, ':')) && after(args, "Xfer:")) {
 		return on_object(s, object + 1);
 	} else if ((rest = after(args, "Rcmd,"))) {
 		return on_monitor(s, rest);
+	} else if (after(args, "HostInfo") || after(args, "ProcessInfo")) {
+		put_host(s, *args == 'P');
 	} else if (!strcmp(args, "C")) {
 		outbuf_printf(s->out, "QC%x", s->tid);
 	} else if (!strcmp(args, "fThreadInfo")) {
@@ -540,7 +558,9 @@ static int on_query(struct server *s, char *args)
 
 static int on_set_query(struct server *s, const char *args)
 {
-	if (strcmp(args, "StartNoAckMode"))
+	if (!strcmp(args, "btrace:bts") || !strcmp(args, "btrace:off"))
+		s->btrace = args[7] == 'b';
+	else if (strcmp(args, "StartNoAckMode") && !after(args, "btrace-conf:bts:size="))
 		return 0;
 	outbuf_str(s->out, "OK");
 	return 0;

@@ -11,12 +11,63 @@
 #include "common/markup.h"
 #include "decode/gdb/impl.h"
 
+/* table: as the manual of GDB has the features */
 static const struct machine machines[] = {
-	{ "i386:x86-64", 16, 8 },
-	{ "i386", 8, 4 },
-	{ "aarch64", 32, 8 },
-	{ "arm", 15, 4 },
+	{ "i386:x86-64", "x86_64-unknown-linux-gnu", "org.gnu.gdb.i386.core", 16, 8, {
+		{ "rax rbx rcx rdx rsi rdi", 64, "int64" }, { "rbp rsp", 64, "data_ptr" },
+		{ "r8 r9 r10 r11 r12 r13 r14 r15", 64, "int64" },
+		{ "rip", 64, "code_ptr" },
+		{ "eflags cs ss ds es fs gs", 32, "int32" } } },
+	{ "i386", "i386-unknown-linux-gnu", "org.gnu.gdb.i386.core", 8, 4, {
+		{ "eax ecx edx ebx", 32, "int32" }, { "esp ebp", 32, "data_ptr" },
+		{ "esi edi", 32, "int32" }, { "eip", 32, "code_ptr" },
+		{ "eflags cs ss ds es fs gs", 32, "int32" } } },
+	{ "aarch64", "aarch64-unknown-linux-gnu", "org.gnu.gdb.aarch64.core", 32, 8, {
+		{ "x0 x1 x2 x3 x4 x5 x6 x7 x8 x9 x10 x11 x12 x13 x14 x15 x16 x17 x18 x19 "
+		  "x20 x21 x22 x23 x24 x25 x26 x27 x28 x29 x30", 64, "int" },
+		{ "sp", 64, "data_ptr" }, { "pc", 64, "code_ptr" },
+		{ "cpsr", 32, "int" } } },
+	{ "arm", "armv7-unknown-linux-gnueabihf", "org.gnu.gdb.arm.core", 15, 4, {
+		{ "r0 r1 r2 r3 r4 r5 r6 r7 r8 r9 r10 r11 r12", 32, "uint32" },
+		{ "sp", 32, "data_ptr" }, { "lr", 32, "int" }, { "pc", 32, "code_ptr" },
+		{ "cpsr", 32, "int" } } },
 };
+
+/* Of all x86, after those above; then of each, without which GDB takes it for no Linux. */
+static const struct machine_regs x86_rest[] = {
+	{ "st0 st1 st2 st3 st4 st5 st6 st7", 80, "i387_ext" },
+	{ "fctrl fstat ftag fiseg fioff foseg fooff fop", 32, "int" },
+};
+static const struct machine_regs x86_linux[] = {
+	{ "orig_rax", 64, "int" }, { "orig_eax", 32, "int" },
+};
+#define LINUX_FEATURE "org.gnu.gdb.i386.linux"
+
+/* The i-th kind of registers; NULL: there are no more. */
+static const struct machine_regs *kind_of(const struct machine *m, size_t i)
+{
+	const size_t n = sizeof(m->regs) / sizeof(m->regs[0]);
+	size_t own = 0;
+
+	while (own < n && m->regs[own].names)
+		own++;
+	if (i < own)
+		return &m->regs[i];
+	if (m >= &machines[2] || i - own > 2)
+		return NULL;
+	return i - own < 2 ? &x86_rest[i - own] : &x86_linux[m - machines];
+}
+
+unsigned target_register(const struct machine *m, unsigned long n)
+{
+	const struct machine_regs *r;
+
+	for (size_t i = 0; (r = kind_of(m, i)); i++)
+		for (const char *p = r->names; p; p = strchr(p, ' '), p += p != NULL)
+			if (!n--)
+				return r->bits / 8;
+	return 0;
+}
 
 const struct machine *target_machine(uint16_t mode)
 {
@@ -72,10 +123,65 @@ static const struct mapping *find_program(struct server *s,
 
 static void put_features(struct server *s)
 {
+	const struct machine_regs *r;
+
 	outbuf_printf(s->object, "<?xml version=\"1.0\"?>\n"
 		      "<!DOCTYPE target SYSTEM \"gdb-target.dtd\">\n"
 		      "<target><architecture>%s</architecture>"
-		      "<osabi>GNU/Linux</osabi></target>\n", s->machine->name);
+		      "<osabi>GNU/Linux</osabi>\n<feature name=\"%s\">\n", s->machine->name,
+		      s->machine->feature);
+	for (size_t i = 0; (r = kind_of(s->machine, i)); i++) {
+		if (r == &x86_linux[0] || r == &x86_linux[1])
+			outbuf_str(s->object, "</feature>\n<feature name=\""
+				   LINUX_FEATURE "\">\n");
+		for (const char *p = r->names; p; p = strchr(p, ' '), p += p != NULL)
+			outbuf_printf(s->object, "<reg name=\"%.*s\" bitsize=\"%u\" "
+				      "type=\"%s\"/>\n", (int)strcspn(p, " "), p,
+				      r->bits, r->type);
+	}
+	outbuf_str(s->object, "</feature></target>\n");
+}
+
+/*
+ * What the chosen thread ran up to where it is, as blocks of code that ran from their first
+ * instruction to their last, the newest first: it ends with the instruction that is about
+ * to run. Where something is missing it begins.
+ */
+#define BLOCKS_MAX 20000
+
+static int put_blocks(struct server *s, struct replay_place at, uint32_t tid)
+{
+	struct replay_why why = { .stop = REPLAY_DONE };
+	struct replay_block b;
+	int rc = 1;
+
+	for (unsigned n = 0; n < BLOCKS_MAX && rc > 0 && why.stop == REPLAY_DONE; n++) {
+		rc = replay_block(s->replay, &at, tid, &b, &why, s->diag);
+		if (rc > 0)
+			outbuf_printf(s->object, "<block begin=\"0x%llx\" end=\"0x%llx\"/>\n",
+				      (unsigned long long)b.first,
+				      (unsigned long long)b.last);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static void put_btrace(struct server *s)
+{
+	uint32_t tid = s->chosen ? s->chosen : s->tid;
+	struct replay_place at;
+
+	outbuf_str(s->object, "<!DOCTYPE btrace SYSTEM \"btrace.dtd\">\n"
+		   "<btrace version=\"1.0\">\n");
+	if (s->btrace && replay_thread(s->replay, &s->at, tid, &at, s->diag) > 0)
+		put_blocks(s, at, tid);
+	outbuf_str(s->object, "</btrace>\n");
+}
+
+static void put_btrace_conf(struct server *s)
+{
+	outbuf_str(s->object, "<!DOCTYPE btrace-conf SYSTEM \"btrace-conf.dtd\">\n"
+		   "<btrace-conf version=\"1.0\">\n<bts size=\"0x10000\"/>\n"
+		   "</btrace-conf>\n");
 }
 
 static void put_threads(struct server *s)
@@ -169,11 +275,15 @@ int target_object(struct server *s, const char *name, const char *annex)
 	} objects[] = {
 		{ "features", put_features }, { "threads", put_threads },
 		{ "libraries-svr4", put_libraries }, { "auxv", put_auxv },
-		{ "exec-file", put_exec },
+		{ "exec-file", put_exec }, { "btrace", put_btrace },
+		{ "btrace-conf", put_btrace_conf },
 	};
 
 	if (!strcmp(name, "features") && strcmp(annex, "target.xml"))
 		return -AUX_E_NOENT;
+	/* A change alone is not known: then all is asked for. */
+	if (!strncmp(name, "btrace", 6) && (!s->btrace || !strcmp(annex, "delta")))
+		return -AUX_E_UNSUPPORTED;
 	for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
 		if (strcmp(objects[i].name, name))
 			continue;

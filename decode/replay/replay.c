@@ -358,6 +358,21 @@ int replay_step(struct replay *r, struct replay_place *at, uint32_t tid, bool ba
 	return rc;
 }
 
+int replay_block(struct replay *r, struct replay_place *at, uint32_t tid,
+		 struct replay_block *block, struct replay_why *why, struct aux_diag *diag)
+{
+	struct walker k;
+	int rc = walker_at(&k, r, at, diag);
+
+	if (rc)
+		return rc;
+	block->last = ip_of(&k, at->insn);
+	block->first = walker_record(&k)->first;
+	at->insn = 0;
+	rc = replay_step(r, at, tid, true, why, diag);
+	return rc ? rc : 1;
+}
+
 static bool has_point(const struct replay_points *p, uint64_t ip)
 {
 	size_t i = replay_first_point(p, ip);

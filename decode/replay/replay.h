@@ -95,6 +95,17 @@ struct replay_why {
 int replay_step(struct replay *r, struct replay_place *at, uint32_t tid, bool back,
 		struct replay_why *why, struct aux_diag *diag);
 
+/* Instructions of a thread that ran one after the other as they lie. */
+struct replay_block {
+	uint64_t first, last;	/* addresses */
+};
+/*
+ * The block up to and with the instruction at a place, which is the thread's; *at becomes its
+ * last instruction before the block, as why says of a step back. 1, or -AUX_E_*.
+ */
+int replay_block(struct replay *r, struct replay_place *at, uint32_t tid,
+		 struct replay_block *block, struct replay_why *why, struct aux_diag *diag);
+
 /* Addresses to stop at. Sorted. */
 struct replay_points {
 	const uint64_t *v;
