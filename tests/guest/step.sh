@@ -39,7 +39,7 @@ recorder() {
 	thread | pidthread | late | runthread) rec+=(--per-thread) ;;
 	all) rec+=(-a) ;;
 	snap) rec+=(-Se) ;;
-	when) rec+=(-Se -m ,4M --when 'serve > 200ms') ;;
+	when) rec+=(-Se -m ",4M" --when 'serve > 200ms') ;;
 	esac
 }
 
