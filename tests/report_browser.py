@@ -213,12 +213,19 @@ def shots(path, where):
         p.js("showFunction(T.rows[Math.min(3, T.rows.length - 1)])")
         p.shot(f"{where}/table.png")
         p.key("4")
+        p.shot(f"{where}/code.png")
+        p.key("5")
+        p.wait("H.values")
+        p.shot(f"{where}/heat.png")
+        p.key("6")
         p.shot(f"{where}/gaps.png")
         p.key("1")
         p.key("t")
         p.shot(f"{where}/dark.png")
         p.key("2")
         p.shot(f"{where}/darkflame.png")
+        p.key("4")
+        p.shot(f"{where}/darkcode.png")
         p.key("1")
         p.key("?")
         p.shot(f"{where}/help.png")
@@ -568,6 +575,41 @@ class Checks:
         p.js("selectRange(0, 0)")
         p.key("0")
 
+    def code(self, p):
+        f = p.js("[...S.ids].sort((a, b) => M.ownInsns[b] - M.ownInsns[a])[0]")
+        self.ok(f is not None and p.js("S.ids.size") > 0, "there is code of functions", p.js("S.ids.size"))
+        p.js(f"showFunction({f})")
+        p.click_on("#funcdetail .tocode")
+        self.ok(p.js(f"activeTab() === 'code' && S.func === {f} && $('codefunc').value === '{f}'"),
+                "a function's link leads to its code")
+        self.ok(p.js("$('code').tBodies[0].rows.length") > 4, "rows are drawn")
+        self.ok(p.js("S.rows[S.at][1] === S.most && $('code').querySelector('tr.chosen') !== null"),
+                "the hottest instruction is chosen, and in view")
+        at = p.js("S.at")
+        p.key("ArrowDown" if at + 1 < p.js("S.rows.length") else "ArrowUp")
+        self.ok(abs(p.js("S.at") - at) == 1, "an arrow goes to the next")
+        p.key("h")
+        self.ok(p.js("S.at") == at, "and h back to the hottest")
+        self.ok(p.wait("location.hash.includes('tab=code') && location.hash.includes('function=')"),
+                "the address says which")
+        hash_ = p.js("location.hash")
+        p.js("selectTab('chart')")
+        p.wait("!location.hash.includes('tab=code')")
+        p.js(f"S.func = -1; location.hash = {json.dumps(hash_)}")
+        self.ok(p.wait(f"activeTab() === 'code' && nameOf(S.func) === nameOf({f})"), "and leads back there")
+        none = p.js("M.name.findIndex((n, i) => n && !hasCode(i) && M.calls[i])")
+        if none >= 0:
+            p.js(f"showCode({none})")
+            self.ok("auxdecode annotate" in p.js("$('codedetail').textContent"), "of others there is the command")
+        p.js("selectTab('chart'); choose(null)")
+        shown = p.js(f"(() => {{ for (const l of C.lanes) for (let i = 0; l.data && i < l.data.n; i++)"
+                     f" if (l.data.func[i] === {f} && !(l.data.what[i] >> 6 & MERGED)) {{"
+                     " reveal(l, i); return true; } })()")
+        if shown:
+            p.key("o")
+            self.ok(p.js(f"activeTab() === 'code' && S.func === {f}"), "o shows that of the chosen frame")
+        p.js("S.func = -1; selectTab('chart'); choose(null)")
+
     def gaps(self, p):
         p.click_on("#tab-gaps")
         if p.js("document.querySelectorAll('.gap').length"):
@@ -580,7 +622,7 @@ class Checks:
     def contrast(self, p, theme):
         """On each page, for text comes and goes with it."""
         bad = {}
-        for key in "12345":
+        for key in "123456":
             p.key(key)
             p.settle()
             bad.update({what: ratio for what, ratio in p.js(CONTRAST)})
@@ -623,9 +665,9 @@ def drive(p):
         p.key(key)
     p.click(300, 330)
     p.key("Escape")
-    for key in "345":
+    for key in "3456":
         p.key(key)
-    p.key("4")
+    p.key("5")
     p.wait("H.values")
     p.key("1")
     p.key("r")
@@ -662,6 +704,7 @@ def check(path, wanted, limit):
         c.lanes(p)
         c.range(p)
         c.heat(p)
+        c.code(p)
         c.gaps(p)
         c.looks(p)
         c.old_browser(p)

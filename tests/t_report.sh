@@ -37,6 +37,31 @@ sums() {
 	ok $? "$1: as many instructions as count, in all and of each thread" "$SCRATCH/why"
 }
 
+# code TEXT: what the page has of code counts as annotate does
+code() {
+	"$auxdecode" annotate --to json -n 99999 "$data" >"$SCRATCH/annotate" 2>"$SCRATCH/err"
+	PYTHONPATH=tests PYTHONDONTWRITEBYTECODE=1 python3 - "$page" "$SCRATCH/annotate" >"$SCRATCH/why" 2>&1 <<'END'
+import json, report_page, sys
+got = next(json.loads(raw) for kind, raw in report_page.blocks(sys.argv[1]) if kind == "code")
+names = next(json.loads(raw) for kind, raw in report_page.blocks(sys.argv[1]) if kind == "json")["name"]
+want = {(f["name"], f["code"][0]["address"] if f["code"] else 0): f for f in json.load(open(sys.argv[2]))["functions"]}
+bad = n = 0
+for f in got:
+    w = want[names[f["i"]], int(f["addr"], 16)]
+    rows = [[i["address"] - int(f["addr"], 16), i["executed"], i.get("cycles", 0)] for i in w["code"]]
+    n += len(rows)
+    lines = {(f["files"][r[0]], r[1]): [r[2], r[3]] for r in f["rows"] if len(r) == 6 and r[2] >= 0}
+    known = {(l["file"], l["line"]): [l["executed"], l.get("cycles", 0)] for l in w["lines"]}
+    if [r[:3] for r in f["rows"] if len(r) == 5] != rows or any(known.get(k) != v for k, v in lines.items()) or \
+            [f["entered"], f["insns"], f.get("cycles", 0)] != [w["entered"], w["instructions"], w.get("cycles", 0)]:
+        bad += 1
+        print(names[f["i"]], "differs")
+print(len(got), "functions,", n, "instructions")
+sys.exit(bad or len(got) < 5)
+END
+	ok $? "$1: code counts as in annotate: $(tail -n 1 "$SCRATCH/why")" "$SCRATCH/why"
+}
+
 # calls FUNCTION: as many as branch shows calls of it
 calls() {
 	want=$("$auxdecode" branch -F kind,tosym "$data" 2>"$SCRATCH/err" |
@@ -65,6 +90,7 @@ browser() {
 record "threads" soft_pt/tsc,mtc,cyc/u "$programs/threads" && {
 	report "threads" 0
 	sums "threads"
+	code "threads"
 	calls collatz
 	calls worker
 	"$auxdecode" report -j 1 --chunk-size 7000 -o "$SCRATCH/other.html" "$data" 2>"$SCRATCH/err"

@@ -16,7 +16,7 @@
 #include "common/diag.h"
 #include "common/options.h"
 #include "decode/callstack/names.h"
-#include "decode/coverage/impl.h"
+#include "decode/coverage/annotate_impl.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/insn.h"
 #include "common/outbuf.h"
@@ -24,6 +24,9 @@
 #define DEFAULT_FUNCTIONS 1
 #define MAX_SAME 8	/* functions of one name in one file */
 #define MAX_INSN 15
+#define PAGE_FUNCTIONS 200
+#define PAGE_CODE 65536	/* bytes of one of them */
+#define PAGE_MISSES 16	/* functions in a row that are too large for what is left */
 #define MAX_FUNCTION (UINT64_C(16) << 20)	/* bytes; a file may say anything */
 
 void annotate_symbol(const struct annotate *a, const struct cover_module *m,
@@ -523,6 +526,13 @@ static void free_functions(struct functions *fs)
 	free(fs->v);
 }
 
+void annotate_beside_calls(void *sink)
+{
+	struct annotate *a = sink;
+
+	a->coverage.counter.word = 2;
+}
+
 int annotate_count(void *sink)
 {
 	struct annotate *a = sink;
@@ -542,6 +552,55 @@ int annotate_function(void *sink, const char *name, const char *dso,
 	if (!err && !fs.n)
 		err = 1;
 	free_functions(&fs);
+	return err;
+}
+
+/* Writes one, and takes it back if there is no room for it: *room is what is left. */
+static int put_on_page(struct annotate *a, struct annotate_printer *p,
+		       struct annotate_function *f, int64_t id, uint64_t *room)
+{
+	size_t before = (size_t)(p->out->p - p->out->buf), n;
+	int err = complete(a, f);
+
+	p->f = f;
+	outbuf_str(p->out, before ? ",\n" : "");
+	if (!err)
+		err = annotate_page_function(p, id);
+	n = (size_t)(p->out->p - p->out->buf) - before;
+	if (err || n > *room) {
+		p->out->p = p->out->buf + before;
+		return err ? err : 1;
+	}
+	*room -= n;
+	return 0;
+}
+
+int annotate_page(void *sink, uint64_t room,
+		  int64_t (*id)(void *priv, const char *name, const char *dso),
+		  void *priv, struct outbuf *out)
+{
+	struct annotate *a = sink;
+	struct annotate_printer p = { .a = a, .out = out,
+				      .cycles = cover_whole_cycles(a->tally.cycles) };
+	struct functions fs = { .n = 0 };
+	int err = find_functions(a, &fs), rc = 0;
+	unsigned n = 0, misses = 0;
+
+	if (fs.n)
+		qsort(fs.v, fs.n, sizeof(*fs.v), by_insns);
+	for (size_t i = 0; i < fs.n && !err && n < PAGE_FUNCTIONS &&
+			   misses < PAGE_MISSES; i++) {
+		int64_t number = id(priv, fs.v[i].name, fs.v[i].dso);
+
+		if (number < 0 || fs.v[i].end - fs.v[i].off > PAGE_CODE)
+			continue;
+		rc = put_on_page(a, &p, &fs.v[i], number, &room);
+		n += !rc;
+		misses = rc > 0 ? misses + 1 : 0;
+		err = rc < 0 ? rc : 0;
+	}
+	free_functions(&fs);
+	annotate_printer_fini(&p);
 	return err;
 }
 

@@ -65,7 +65,7 @@ static uint64_t learn_step(struct cover_counter *c, const struct space *space,
 			   struct aux_step *step)
 {
 	struct cover_unit unit = { .space = space, .n = step->n_ranges };
-	uint64_t word = load(&step->user[0]);
+	uint64_t word = load(&step->user[c->word]);
 	uint32_t id;
 
 	if (word)
@@ -80,8 +80,13 @@ static uint64_t learn_step(struct cover_counter *c, const struct space *space,
 		return 0;
 	word = (uint64_t)id << 1 |
 	       is_dynamic(step->ranges[step->n_ranges - 1].what);
-	__atomic_store_n(&step->user[0], word, __ATOMIC_RELEASE);
+	__atomic_store_n(&step->user[c->word], word, __ATOMIC_RELEASE);
 	return word;
+}
+
+static uint64_t first_of(const struct aux_path *path)
+{
+	return path->steps[0]->ranges[0].range.first;
 }
 
 /* The same for a path and its steps. user[1] is set before user[0] is
@@ -91,7 +96,7 @@ static uint64_t learn_path(struct cover_counter *c, const struct space *space,
 {
 	struct cover_unit unit = { .space = space, .n = path->n_steps,
 				   .is_path = true };
-	uint64_t word = load(&path->user[0]);
+	uint64_t word = load(&path->user[c->word]);
 	uint32_t id;
 
 	if (word)
@@ -103,16 +108,16 @@ static uint64_t learn_path(struct cover_counter *c, const struct space *space,
 	if (!unit.steps)
 		return 0;
 	for (uint32_t i = 0; i < path->n_steps; i++) {
-		word = load(&path->steps[i]->user[0]);
+		word = load(&path->steps[i]->user[c->word]);
 		unit.steps[i] = COVER_ID(word);
 	}
 	id = cover_unit_need(c->units, &unit);
 	if (!id)
 		return 0;
 	word = (uint64_t)id << 1 | (word & COVER_DYNAMIC);
-	__atomic_store_n(&path->user[1], path->steps[0]->ranges[0].range.first,
-			 __ATOMIC_RELAXED);
-	__atomic_store_n(&path->user[0], word, __ATOMIC_RELEASE);
+	if (!c->word)
+		__atomic_store_n(&path->user[1], first_of(path), __ATOMIC_RELAXED);
+	__atomic_store_n(&path->user[c->word], word, __ATOMIC_RELEASE);
 	return word;
 }
 
@@ -294,7 +299,7 @@ static inline int hit(struct cover_counter *c, uint64_t word, uint64_t n_insns,
 static int hit_step(struct cover_counter *c, const struct space *space,
 		    struct aux_step *step)
 {
-	uint64_t word = load(&step->user[0]);
+	uint64_t word = load(&step->user[c->word]);
 
 	if (!word)
 		word = learn_step(c, space, step);
@@ -317,11 +322,11 @@ static int hit_path(struct cover_counter *c, const struct space *space,
 			err = hit_step(c, space, path->steps[i]);
 		return err;
 	}
-	word = load(&path->user[0]);
+	word = load(&path->user[c->word]);
 	if (!word)
 		word = learn_path(c, space, path);
-	return word ? hit(c, word, path->n_insns, space, path->user[1]) :
-		      -AUX_E_NOMEM;
+	return word ? hit(c, word, path->n_insns, space,
+			  c->word ? first_of(path) : path->user[1]) : -AUX_E_NOMEM;
 }
 
 static int hit_range(struct cover_counter *c, const struct space *space,

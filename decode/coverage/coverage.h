@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <aux/error.h>
 
@@ -38,9 +39,21 @@ extern const struct sink_ops sink_coverage, sink_annotate;
  * such a function ran.
  */
 int annotate_count(void *sink);
+/* Before any flow: the same events go to callstack/ too, which uses the first two user
+ * words of steps and paths. Then all flow comes by sink_annotate.flow. */
+void annotate_beside_calls(void *sink);
 /* name and dso of its symbol. */
 int annotate_function(void *sink, const char *name, const char *dso,
 		      struct outbuf *out);
+
+/*
+ * After annotate_count: objects of JSON with commas between them (annotate_page.c), of
+ * the functions that ran most, as many as there is room for. id gives the number that
+ * the caller has for a symbol; -1: none, it is left out. 0 or -AUX_E_NOMEM.
+ */
+int annotate_page(void *sink, uint64_t room,
+		  int64_t (*id)(void *priv, const char *name, const char *dso),
+		  void *priv, struct outbuf *out);
 
 /*
  * Merging: lcov tracefiles are added up, drcov and sancov files are united, and

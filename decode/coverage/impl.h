@@ -166,6 +166,9 @@ struct cover_unit {
  * one, and COVER_DYNAMIC if the target of its last branch follows from the
  * trace alone, not from the code. user[1] of a path: the address of its first
  * instruction, stored before user[0] is released.
+ *
+ * Beside a callstack, which has user[0] and user[1] (counter.word is 2), the word is in
+ * user[2], and the address is where the path has it.
  */
 #define COVER_DYNAMIC 1
 #define COVER_ID(word) ((uint32_t)((word) >> 1))
@@ -286,6 +289,7 @@ struct cover_hot {
 struct cover_counter {
 	struct cover_units *units;
 	struct cover_cycles *cycles;	/* NULL: not wanted */
+	unsigned word;		/* which user word is its own: 0, or 2 */
 	uint64_t *counts;	/* by unit */
 	uint32_t cap;
 	uint32_t *touched;	/* units whose count is not 0 */

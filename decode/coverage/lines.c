@@ -912,13 +912,13 @@ int cover_lines_of(struct cover_lines *l, const struct cover_tally *t,
 	struct elfimage_function *v = NULL, *f = NULL;
 	uint64_t addr;
 	size_t n;
-	int rc;
+	int rc = -AUX_E_NOENT;
 
-	rc = module->image ? elfimage_functions(module->image, &v, &n) :
-			     -AUX_E_NOENT;
+	if (module->image && elfimage_addr(module->image, off + module->shift, &addr))
+		rc = elfimage_functions_at(module->image, addr, &v, &n);
 	if (rc == -AUX_E_NOMEM)
 		return rc;
-	if (!rc && elfimage_addr(module->image, off + module->shift, &addr))
+	if (!rc)
 		f = function_at(v, n, addr);
 	rc = f ? graph_counts_init(&m.counts, t, module) : 0;
 	if (f && !rc) {

@@ -158,6 +158,8 @@ struct report {
 	const struct session *session;
 	struct flow_ctx ctx;	/* of the last flow */
 	struct report_lane *threadless; /* gaps of no thread; NULL: none */
+	void *code;		/* annotate, which gets the same flow; NULL: none */
+	struct sink_report code_report;
 	bool timed;
 };
 
@@ -202,7 +204,7 @@ int report_write(struct report *r, struct aux_diag *diag);
  *
  *   <script type="text/plain" class="block" data-kind="nodes" data-z="1">..
  *
- * json, sites: UTF-8 JSON. nodes, tree: u32 LE n, n_columns, more (nodes: the
+ * json, sites, code: UTF-8 JSON. nodes, tree: u32 LE n, n_columns, more (nodes: the
  * lane), 0; then of each column its length as u32 LE, and its bytes: one varint
  * (LEB128) for each of the n; columns are in enum report_*_column's order.
  */
@@ -286,7 +288,7 @@ struct report_sites {
 struct report_writer {
 	struct report *r;
 	unsigned shift;		/* ticks of the file are 2^shift of ours */
-	struct outbuf *nodes, *tree, *json, *roots, *places; /* in memory */
+	struct outbuf *nodes, *tree, *json, *roots, *places, *code; /* in memory */
 	struct report_sites sites;
 	uint64_t n_merged;	/* calls that are drawn as part of many */
 	uint64_t over;		/* the page's size, where it is more than was
@@ -303,6 +305,11 @@ int report_pack_tree(struct report_writer *w, struct outbuf *out);
  * calls into places. As blocks. */
 int report_put_json(struct report_writer *w);
 int report_put_sites(struct report_writer *w);
+
+/* code.c: annotate, beside the calls; then source and instructions of the functions
+ * that ran most, as a block in w->code. */
+int report_code_open(struct report *r);
+int report_put_code(struct report_writer *w);
 
 /* text.c: what was recorded and what is missing, as HTML. */
 void report_put_title(struct report_writer *w, struct outbuf *out);

@@ -30,6 +30,7 @@ EMBED(draw_js, "decode/report/web/draw.js");
 EMBED(lanes_js, "decode/report/web/lanes.js");
 EMBED(range_js, "decode/report/web/range.js");
 EMBED(detail_js, "decode/report/web/detail.js");
+EMBED(code_js, "decode/report/web/code.js");
 EMBED(flame_js, "decode/report/web/flame.js");
 EMBED(table_js, "decode/report/web/table.js");
 EMBED(main_js, "decode/report/web/report.js");
@@ -43,8 +44,9 @@ static const struct part scripts[] = {
 	{ data_js, data_js_end },     { view_js, view_js_end },
 	{ chart_js, chart_js_end },   { draw_js, draw_js_end },
 	{ lanes_js, lanes_js_end },   { range_js, range_js_end },
-	{ detail_js, detail_js_end }, { flame_js, flame_js_end },
-	{ table_js, table_js_end },   { main_js, main_js_end },
+	{ detail_js, detail_js_end }, { code_js, code_js_end },
+	{ flame_js, flame_js_end },   { table_js, table_js_end },
+	{ main_js, main_js_end },
 };
 
 #define N_SCRIPTS (sizeof(scripts) / sizeof(scripts[0]))
@@ -322,7 +324,8 @@ static int check_size(struct report_writer *w)
 	report_put_title(w, head);
 	report_put_head(w, head);
 	size = page_length() + length(head) + length(w->json) +
-	       length(w->places) + length(w->tree) + length(w->nodes);
+	       length(w->places) + length(w->tree) + length(w->nodes) +
+	       length(w->code);
 	outbuf_free(head);
 	if (size <= max)
 		return 0;
@@ -365,6 +368,7 @@ static void put_slot(struct report_writer *w, struct outbuf *out,
 		put_memory(out, w->places);
 		put_memory(out, w->tree);
 		put_memory(out, w->nodes);
+		put_memory(out, w->code);
 	}
 }
 
@@ -393,9 +397,12 @@ static int make(struct report_writer *w)
 	/* once to know its size, then with the slow calls' numbers */
 	if (!err)
 		err = report_put_json(w);
+	if (!err)
+		err = report_put_code(w);
 	if (err)
 		return err;
-	used = page_length() + length(w->tree) + length(w->json) * 5 / 4;
+	used = page_length() + length(w->tree) + length(w->json) * 5 / 4 +
+	       length(w->code);
 	w->json->p = w->json->buf;
 	err = make_nodes(w, max > used + max / 20 ? max - used - max / 20 :
 						    max / 20);
@@ -411,6 +418,7 @@ static void free_writer(struct report_writer *w)
 	outbuf_free(w->json);
 	outbuf_free(w->roots);
 	outbuf_free(w->places);
+	outbuf_free(w->code);
 	report_sites_fini(&w->sites);
 }
 
@@ -431,7 +439,9 @@ int report_write(struct report *r, struct aux_diag *diag)
 	w.json = outbuf_new(-1);
 	w.roots = outbuf_new(-1);
 	w.places = outbuf_new(-1);
-	if (!err && (!w.nodes || !w.tree || !w.json || !w.roots || !w.places))
+	w.code = outbuf_new(-1);
+	if (!err && (!w.nodes || !w.tree || !w.json || !w.roots || !w.places ||
+		     !w.code))
 		err = -AUX_E_NOMEM;
 	if (!err)
 		err = report_sites_init(&w.sites);
@@ -440,7 +450,7 @@ int report_write(struct report *r, struct aux_diag *diag)
 		err = make(&w);
 	}
 	if (!err && (w.nodes->error || w.tree->error || w.json->error ||
-		     w.roots->error || w.places->error))
+		     w.roots->error || w.places->error || w.code->error))
 		err = -AUX_E_NOMEM;
 	if (!err)
 		err = check_size(&w);

@@ -9,6 +9,7 @@
  *	fit.c    fewer nodes, when memory or the file's size asks for it
  *	nodes.c  nodes and tree as columns of numbers
  *	json.c   names and sums
+ *	code.c   source and instructions of functions
  *	text.c   the head of the page, readable without script
  *	page.c   all of it together, with web/
  */
@@ -18,6 +19,7 @@
 #include "common/diag.h"
 
 #include "common/outbuf.h"
+#include "decode/coverage/coverage.h"
 #include "decode/report/impl.h"
 #include "decode/sink/sink.h"
 #include "decode/report/report.h"
@@ -187,6 +189,8 @@ static void close_report(void *sink)
 
 	if (!r)
 		return;
+	if (r->code)
+		sink_annotate.close(r->code);
 	calls_free(r->calls);
 	calltree_fini(&r->tree);
 	for (uint32_t i = 0; i < r->n_lanes; i++)
@@ -223,6 +227,8 @@ static int open_report(void **sink, const struct sink_env *env,
 	err = calltree_init(&r->tree, &tree);
 	if (!err)
 		err = calls_new(&r->calls, env->host, 0, &to_lanes, r);
+	if (!err)
+		err = report_code_open(r);
 	if (err) {
 		close_report(r);
 		return err;
@@ -235,6 +241,7 @@ static int flow_report(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {
 	struct report *r = sink;
+	int err;
 
 	r->ctx = *ctx;
 	r->session = ctx->session;
@@ -245,6 +252,8 @@ static int flow_report(void *sink, const struct flow_ctx *ctx,
 			 ev[i].what < GAP_N_CAUSES)
 			r->n_gaps[ev[i].what]++;
 	}
+	if (r->code && (err = sink_annotate.flow(r->code, ctx, ev, n)))
+		return err;
 	return calls_flow(r->calls, ctx, ev, n);
 }
 

@@ -908,16 +908,16 @@ static int list_unit(struct dwarf_image *d, struct dwarf_unit *u,
 }
 
 /* Functions and areas stand in one allocation, which the caller frees as *v. */
-static int list_all(struct dwarf_image *d, struct elfimage_function **v,
-		    size_t *n)
+static int list_units(struct dwarf_image *d, struct dwarf_unit *units, size_t n_units,
+		      struct elfimage_function **v, size_t *n)
 {
 	struct list l = { NULL, 0, 0 };
 	struct elfimage_area *areas;
 
-	for (size_t i = 0; i < d->n_units; i++) {
-		need_rows(d, &d->units[i]);
-		need_nodes(d, &d->units[i]);
-		count_unit(&d->units[i], &l);
+	for (size_t i = 0; i < n_units; i++) {
+		need_rows(d, &units[i]);
+		need_nodes(d, &units[i]);
+		count_unit(&units[i], &l);
 	}
 	if (!l.n)
 		return -AUX_E_NOENT;
@@ -926,8 +926,8 @@ static int list_all(struct dwarf_image *d, struct elfimage_function **v,
 		return -AUX_E_NOMEM;
 	areas = (struct elfimage_area *)(l.v + l.n);
 	l.n = l.n_areas = 0;
-	for (size_t i = 0; i < d->n_units; i++) {
-		if (list_unit(d, &d->units[i], &l, areas) < 0) {
+	for (size_t i = 0; i < n_units; i++) {
+		if (list_unit(d, &units[i], &l, areas) < 0) {
 			free(l.v);
 			return -AUX_E_NOMEM;
 		}
@@ -948,7 +948,26 @@ int elfimage_functions(struct elfimage *im, struct elfimage_function **v,
 	errno = 0;
 	d = need_dwarf(im);
 	if (d && d->dw)
-		rc = list_all(d, v, n);
+		rc = list_units(d, d->units, d->n_units, v, n);
+	note_memory(im);
+	pthread_mutex_unlock(&im->lock);
+	return rc;
+}
+
+int elfimage_functions_at(struct elfimage *im, uint64_t addr,
+			  struct elfimage_function **v, size_t *n)
+{
+	struct dwarf_unit *u = NULL;
+	struct dwarf_image *d;
+	int rc = -AUX_E_NOENT;
+
+	pthread_mutex_lock(&im->lock);
+	errno = 0;
+	d = need_dwarf(im);
+	if (d && d->dw)
+		u = find_unit(d, addr);
+	if (u)
+		rc = list_units(d, u, 1, v, n);
 	note_memory(im);
 	pthread_mutex_unlock(&im->lock);
 	return rc;
@@ -1005,6 +1024,13 @@ int elfimage_functions(struct elfimage *im, struct elfimage_function **v,
 	(void)v;
 	(void)n;
 	return -AUX_E_NOENT;
+}
+
+int elfimage_functions_at(struct elfimage *im, uint64_t addr,
+			  struct elfimage_function **v, size_t *n)
+{
+	(void)addr;
+	return elfimage_functions(im, v, n);
 }
 
 size_t elfimage_rows(struct elfimage *im, uint64_t addr,

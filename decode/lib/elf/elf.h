@@ -150,6 +150,9 @@ struct elfimage_function {
  * (no debug information), -AUX_E_NOMEM. Names live as long as the image. */
 int elfimage_functions(struct elfimage *im, struct elfimage_function **v,
 		       size_t *n);
+/* The same of those of the unit with addr alone. */
+int elfimage_functions_at(struct elfimage *im, uint64_t addr,
+			  struct elfimage_function **v, size_t *n);
 /* The line table of the unit with addr, from the row around addr on: how many
  * rows. */
 size_t elfimage_rows(struct elfimage *im, uint64_t addr,

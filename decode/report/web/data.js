@@ -222,6 +222,11 @@ function makeDecoder(post) {
 		return t;
 	}
 
+	/* The page reads it when it is wanted; now it is to know of what there is some. */
+	function code(text) {
+		post({ kind: "code", text, ids: JSON.parse(text).map((f) => f.i) }, []);
+	}
+
 	return async function take(block) {
 		if (block.kind === "end") {
 			for (const id of [...lanes.keys()])
@@ -235,6 +240,8 @@ function makeDecoder(post) {
 			addNodes(bytes);
 		else if (block.kind === "tree")
 			post({ kind: "tree", tree: tree(bytes) }, []);
+		else if (block.kind === "code")
+			code(new TextDecoder().decode(bytes));
 		else
 			post({ kind: block.kind,
 			       value: JSON.parse(new TextDecoder().decode(bytes)) }, []);

@@ -166,7 +166,7 @@ function frameDetail({ lane, node }) {
 		     ["Per cycle", d.cycles[node] ? (d.insns[node] / d.cycles[node]).toFixed(2) : ""],
 		     ["Deeper calls", deeper > 0 ? count(deeper) : ""],
 		     ["Thread", laneName(lane)]),
-		meter(own, len), callers(lane, node), inside(lane, node),
+		meter(own, len), codeLink(func), callers(lane, node), inside(lane, node),
 		commands(lane, a, a + len)];
 }
 
@@ -265,7 +265,7 @@ function functionDetail(func) {
 		     ["Self", selfText(func, "own")], ["Total", selfText(func, "total")],
 		     ["Instructions", `${count(M.ownInsns[func])} self, ${count(M.totalInsns[func])} total`],
 		     ["Per cycle", cycles ? (M.ownInsns[func] / cycles).toFixed(2) : ""]),
-		meter(M.ownInsns[func], M.total.insns), distribution(func), slowest(func),
+		meter(M.ownInsns[func], M.total.insns), codeLink(func), distribution(func), slowest(func),
 		neighbours(func, true), neighbours(func, false),
 		make("p", {}, button("Sandwich: its callers and what it calls", () => {
 			setMode("sandwich", func);

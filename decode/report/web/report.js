@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The page: views, search, keys, theme; and the beginning of it all. */
-const TABS = ["chart", "flame", "table", "heat", "gaps"];
+const TABS = ["chart", "flame", "table", "code", "heat", "gaps"];
 const KEYS = [
 	["+  \u2212  w  s", "zoom in and out (or the wheel)"],
 	["\u2190  \u2192  a  d", "move along the time (or drag, or Shift and the wheel)"],
@@ -13,7 +13,8 @@ const KEYS = [
 	["e", "open or close all threads"],
 	["/", "search functions; n and N: next and previous call, the slowest first"],
 	["Esc", "leave the search, choose nothing, then no range"],
-	["1 \u2026 5", "timeline, flame graph, functions, heat map, gaps"],
+	["o", "source and instructions of the chosen frame or function"],
+	["1 \u2026 6", "timeline, flame graph, functions, code, heat map, gaps"],
 	["t", "dark or light"],
 	["?", "this"],
 ];
@@ -28,6 +29,8 @@ function selectTab(name) {
 		$(`tab-${t}`).tabIndex = on ? 0 : -1;
 		$(`panel-${t}`).hidden = !on;
 	}
+	if (name === "code")
+		enterCode();
 	tip();
 	redrawAll();
 	saveState();
@@ -39,6 +42,7 @@ function redrawAll() {
 	redraw();
 	redrawFlame();
 	redrawTable();
+	redrawCode();
 	redrawHeat();
 }
 
@@ -169,8 +173,21 @@ const PAGE_KEYS = {
 	"/": () => $("search").focus(), "?": () => $("help").showModal(),
 	t: () => setTheme(!theme.dark), n: () => goHit(1), N: () => goHit(-1),
 	1: () => selectTab("chart"), 2: () => selectTab("flame"),
-	3: () => selectTab("table"), 4: () => selectTab("heat"), 5: () => selectTab("gaps"),
+	3: () => selectTab("table"), 4: () => selectTab("code"), 5: () => selectTab("heat"),
+	6: () => selectTab("gaps"), o: () => openCode(),
 };
+
+/* Of the frame that is chosen, in the table of the function. */
+function openCode() {
+	const c = C.chosen, on = activeTab();
+	const func = on === "table" ? T.chosen : on === "flame" ? F.tree && F.chosen >= 0 ? F.tree.func[F.chosen] : -1 :
+		c && c.node !== undefined ? c.lane.data.func[c.node] : -1;
+
+	if (func >= 0)
+		showCode(func);
+	else
+		selectTab("code");
+}
 
 function onKey(e) {
 	const tag = e.target.tagName, on = activeTab();
@@ -187,6 +204,8 @@ function onKey(e) {
 	if (!run && on === "flame" && M.tree &&
 	    (e.key.startsWith("Arrow") || ["Enter", "f", "Escape", "0"].includes(e.key)))
 		run = () => flameKey(e.key);
+	if (!run && on === "code" && ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Enter", "h"].includes(e.key))
+		run = () => codeKey(e.key);
 	if (!run && on === "heat" && (e.key.startsWith("Arrow") || ["Enter", "Escape"].includes(e.key)))
 		run = () => heatKey(e);
 	if (!run)
@@ -217,6 +236,8 @@ function stateText() {
 		s.set("q", $("search").value);
 	if (T.chosen >= 0 && activeTab() === "table")
 		s.set("function", nameOf(T.chosen));
+	if (S.func >= 0 && activeTab() === "code")
+		s.set("function", nameOf(S.func));
 	if (F.mode !== "down")
 		s.set("flame", F.mode === "sandwich" && F.func >= 0 ? `sandwich:${nameOf(F.func)}` : F.mode);
 	if (F.source !== "all")
@@ -277,8 +298,10 @@ function restoreState(hash) {
 	if (b > a)
 		setView(a, b);
 	restoreFlame(s);
-	if (s.get("function") && M.name.includes(s.get("function")))
-		showFunction(M.name.indexOf(s.get("function")));
+	const func = s.get("function") ? M.name.indexOf(s.get("function")) : -1;
+
+	if (func >= 0)
+		(s.get("tab") === "code" ? showCode : showFunction)(func);
 	if (TABS.includes(s.get("tab")))
 		selectTab(s.get("tab"));
 	restoring = false;
@@ -300,6 +323,10 @@ function onMessage(m) {
 			$("search").value = M.search;
 			search(M.search);
 		}
+	} else if (m.kind === "code") {
+		S.text = m.text;
+		S.ids = new Set(m.ids);
+		fillCodeList();
 	} else if (m.kind === "sites") {
 		M.sites = m.value;
 	} else if (m.kind === "tree") {
@@ -329,6 +356,7 @@ async function begin() {
 	setUpChart();
 	setUpFlame();
 	setUpHeatMap();
+	setUpCode();
 	addEventListener("hashchange", () => { if (M.ready) restoreState(location.hash); });
 	document.addEventListener("keydown", onKey);
 	let known;
