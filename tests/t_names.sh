@@ -133,8 +133,29 @@ same plain 'pla?n'
 is "$(insns --symbol 'shop::till::operator()')" "$(ran _ZNK4shop4tillclEi)" "an operator without its arguments"
 is "$(insns --symbol 'shop::till::pay')" "$(grep -c '^_ZN4shop4till3pay' "$here/raw")" "all overloads, without arguments"
 is "$(insns --symbol 'shop::till::pay(int)')" "$(ran _ZN4shop4till3payEi)" "one overload, with them"
-"$auxdecode" count --symbol 'shop::add' "$data" >/dev/null 2>"$here/err"
-is $? 1 "template arguments belong to the name"
+
+# ---- a name without its class, or without template arguments ----
+adds=$(($(ran $add) + $(ran $long))) pays=$(grep -c '^_ZN4shop4till3pay' "$here/raw")
+for form in shop::add add 'shop::add<>' 'add<>'; do
+	is "$(insns --symbol "$form")" "$adds" "'$form': all of the template, as terminals show it"
+done
+"$auxdecode" count --symbol add "$data" >/dev/null 2>"$here/err"
+is "$?" 0 "a name may mean several functions"
+that "which is said" "$here/err" grep -qxF 'auxdecode: "add" is 2 functions: shop::add<int>, shop::add<long>' "$here/err"
+is "$(insns --symbol 'add<int>')" "$(ran $add)" "template arguments tell them apart"
+for form in pay till::pay shop::till::pay; do
+	is "$(insns --symbol "$form")" "$pays" "'$form': with its class or without"
+done
+"$auxdecode" count --symbol pay "$data" >/dev/null 2>"$here/err"
+that "overloads are one name" "$here/err" not grep -q functions "$here/err"
+is "$(insns --symbol 'pay(int)')" 0 "with arguments it is the whole name"
+for form in ay ill::pay ::pay ::till::pay; do
+	is "$(insns --symbol "$form")" 0 "'$form': whole words"
+done
+is "$(insns --symbol ::plain)" "$(ran plain)" "'::plain': of no class"
+is "$(insns --symbol ::shop::till::pay)" "$pays" "'::shop::till::pay': so is this"
+"$auxdecode" find --caller main add "$data" 2>/dev/null | grep -c 'shop::add' >"$here/out"
+is "$(cat "$here/out")" 10 "find --caller, and of both"
 
 # ---- several ----
 both=$(($(ran $add) + $(ran plain)))
@@ -163,7 +184,32 @@ is $? 2 "no regular expression: wrong usage"
 "$auxdecode" insn --symbol '' "$data" >/dev/null 2>"$here/err"
 is $? 2 "an empty name: wrong usage"
 # ---- what was perhaps meant, as it can be typed ----
-"$auxdecode" latency pay "$data" >"$here/out" 2>"$here/err"
-that "near names without arguments" "$here/err" grep -qE 'near to it: .*shop::till::pay(,|$)' "$here/err"
+"$auxdecode" latency shop::till::pai "$data" >"$here/out" 2>"$here/err"
+that "near names without arguments" "$here/err" grep -qE 'near to it: shop::till::pay(, [^,]*)*$' "$here/err"
+that "each once" "$here/err" not grep -q 'pay.*pay' "$here/err"
+
+# ---- commands to go on with are about a function of the file ----
+for command in summary hot find coverage "latency pay"; do
+	# shellcheck disable=SC2086
+	"$auxdecode" $command --json "$data" >"$here/json" 2>/dev/null
+	python3 - "$here/json" "$auxdecode" >"$here/out" 2>&1 <<'END'
+import json, shlex, subprocess, sys
+bad = n = 0
+for c in json.load(open(sys.argv[1]))["next"]:
+    words = shlex.split(c["command"])
+    if {"FUNCTION", "TIME"} & set(words):
+        bad += 1
+        print("a placeholder:", c["command"])
+    if words[1] in ("latency", "annotate", "find") or "--symbol" in words:
+        n += 1
+        if subprocess.run([sys.argv[2], *words[1:]], capture_output=True).returncode and "--longer" not in words:
+            bad += 1
+            print("does not work:", c["command"])
+sys.exit(bad or not n)
+END
+	ok $? "$command: commands to go on with" "$here/out"
+done
+"$auxdecode" summary "$data" >"$here/out" 2>/dev/null
+that "summary: none as text either" "$here/out" not grep -qE 'FUNCTION|TIME' "$here/out"
 
 finish

@@ -26,8 +26,10 @@
 struct pattern {
 	char *text;		/* without ABI tags */
 	const char *given;
-	bool is_regex, hit;
+	bool is_regex, is_name, hit;	/* is_name: no glob either */
 	regex_t regex;
+	char **met;		/* of a name: the different ones that it fitted */
+	size_t n_met, max_met;
 };
 
 struct name {
@@ -135,6 +137,15 @@ static size_t bare_len(const char *name)
 	return i > 1 && strncmp(name + i - 1, "()", 3) ? i - 1 : len;
 }
 
+/* "operator[]" is a name. */
+static bool is_glob(const char *text)
+{
+	const char *open = strchr(text, '[');
+
+	return strpbrk(text, "*?") ? !strstr(text, "operator") :
+				     open && open[1] != ']';
+}
+
 static int parse_pattern(struct pattern *p, const char *option,
 			 const char *text, struct aux_diag *diag)
 {
@@ -154,6 +165,7 @@ static int parse_pattern(struct pattern *p, const char *option,
 	}
 	if (!p->is_regex) {
 		drop_tags(p->text);
+		p->is_name = !is_glob(p->text);
 		return 0;
 	}
 	rc = regcomp(&p->regex, p->text, REG_EXTENDED | REG_NOSUB);
@@ -176,7 +188,22 @@ static bool fits_text(const struct pattern *p, const char *name)
 struct forms {
 	const char *raw;
 	char *shown, *bare;
+	char *brief, *plain;	/* add<>, add */
 };
+
+/* Takes the brackets of template arguments out of a brief name. NULL: out of memory. */
+static char *drop_brackets(const char *brief)
+{
+	char *plain = strdup(brief), *at = plain;
+
+	while (at && (at = strstr(at, "<>"))) {
+		if (at > plain && at[-1] != ' ')
+			memmove(at, at + 2, strlen(at + 2) + 1);
+		else
+			at += 2;
+	}
+	return plain;
+}
 
 /* raw may be a text with arguments itself, as made code has it. */
 static struct forms forms_of(const char *raw)
@@ -192,7 +219,52 @@ static struct forms forms_of(const char *raw)
 		drop_tags(f.shown);
 	if (f.bare)
 		drop_tags(f.bare);
+	f.brief = f.shown || f.bare ? names_short(raw, NAMES_SHORT, 0) : NULL;
+	if (f.brief) {
+		drop_tags(f.brief);
+		f.plain = drop_brackets(f.brief);
+	}
 	return f;
+}
+
+/* A name, or what stands after a "::" in it; after one at its beginning nothing may
+ * stand before. */
+static bool ends_in(const char *name, const char *text)
+{
+	size_t n = strlen(name), len;
+	bool whole = !strncmp(text, "::", 2);
+
+	text += whole ? 2 : 0;
+	len = strlen(text);
+	if (!len || len > n || strcmp(name + n - len, text) != 0)
+		return false;
+	return len == n || (!whole && n - len >= 2 && name[n - len - 1] == ':' &&
+			    name[n - len - 2] == ':');
+}
+
+/* By the end of its name, without template arguments, too. */
+static bool fits_end(const struct pattern *p, const struct forms *f)
+{
+	const char *const forms[] = { f->bare ? f->bare : f->raw, f->brief, f->plain };
+
+	for (size_t i = 0; p->is_name && i < sizeof(forms) / sizeof(*forms); i++)
+		if (forms[i] && ends_in(forms[i], p->text))
+			return true;
+	return false;
+}
+
+/* For names_note(); what there is no memory for is left out. */
+static void note_met(struct pattern *p, const struct forms *f)
+{
+	const char *name = f->bare ? f->bare : f->raw;
+	char *copy;
+
+	for (size_t i = 0; i < p->n_met; i++)
+		if (!strcmp(p->met[i], name))
+			return;
+	copy = strdup(name);
+	if (!copy || array_append(&p->met, &p->n_met, &p->max_met, &copy, sizeof(copy)))
+		free(copy);
 }
 
 static bool fits_pattern(struct pattern *p, const struct forms *f)
@@ -201,6 +273,10 @@ static bool fits_pattern(struct pattern *p, const struct forms *f)
 
 	if (!fits && f->bare && !p->is_regex)
 		fits = fits_text(p, f->bare);
+	if (!fits)
+		fits = fits_end(p, f);
+	if (fits && p->is_name)
+		note_met(p, f);
 	p->hit |= fits;
 	return fits;
 }
@@ -218,6 +294,8 @@ static bool fits_any(struct names *n, const char *raw)
 		fits |= fits_pattern(&n->patterns[i], &f);
 	free(f.shown);
 	free(f.bare);
+	free(f.brief);
+	free(f.plain);
 	return fits;
 }
 
@@ -401,6 +479,15 @@ bool names_met(const struct names *n)
 	return met && in;
 }
 
+void names_typed(const struct names *n, const char *raw, char *buf, size_t len)
+{
+	char *bare = n && n->mangled ? NULL : names_demangle_bare(raw);
+
+	if (snprintf(buf, len, "%s", bare ? bare : raw) >= (int)len)
+		buf[0] = '\0';
+	free(bare);
+}
+
 bool names_are_mangled(const struct names *n)
 {
 	return n && n->mangled;
@@ -450,6 +537,9 @@ void names_free(struct names *n)
 	for (size_t i = 0; i < n->n_patterns; i++) {
 		if (n->patterns[i].is_regex)
 			regfree(&n->patterns[i].regex);
+		for (size_t k = 0; k < n->patterns[i].n_met; k++)
+			free(n->patterns[i].met[k]);
+		free(n->patterns[i].met);
 		free(n->patterns[i].text);
 	}
 	for (size_t i = 0; i < n->n; i++) {
@@ -511,17 +601,36 @@ static void append(char *hint, size_t len, const char *text)
 	hint[at] = 0;
 }
 
-/* As it may be typed, which need not be all of it. */
-static void append_bare(const struct names *n, const char *shown, char *hint,
-			size_t len)
+/* As it may be typed, which need not be all of it; to be freed. */
+static char *bare_of(const struct names *n, const char *shown)
 {
 	char *bare = NULL;
 
 	for (size_t i = 0; i < n->n && !bare && !n->mangled; i++)
 		if (n->all[i].shown == shown)
 			bare = names_demangle_bare(n->all[i].raw);
-	append(hint, len, bare ? bare : shown);
-	free(bare);
+	return bare ? bare : strdup(shown);
+}
+
+/* Overloads are one name. */
+static void put_near(const struct names *n, const struct near *near, char *hint,
+		     size_t len)
+{
+	char *bare[N_NEAR] = { NULL };
+	unsigned k;
+
+	for (unsigned i = 0; i < N_NEAR && near[i].name; i++) {
+		bare[i] = bare_of(n, near[i].name);
+		for (k = 0; bare[i] && k < i; k++)
+			if (bare[k] && !strcmp(bare[k], bare[i]))
+				break;
+		if (!bare[i] || k < i)
+			continue;
+		append(hint, len, i ? ", " : "; near to it: ");
+		append(hint, len, bare[i]);
+	}
+	for (unsigned i = 0; i < N_NEAR; i++)
+		free(bare[i]);
 }
 
 /* The nearest by name as shown, or else as the file has it. */
@@ -546,10 +655,7 @@ static void append_near(const struct names *n, const char *text, char *hint,
 		if (far < SAME_BAD)
 			keep_near(near, shown, far);
 	}
-	for (unsigned i = 0; i < N_NEAR && near[i].name; i++) {
-		append(hint, len, i ? ", " : "; near to it: ");
-		append_bare(n, near[i].name, hint, len);
-	}
+	put_near(n, near, hint, len);
 }
 
 void names_hint(const struct names *n, char *hint, size_t len)
@@ -576,5 +682,29 @@ void names_hint(const struct names *n, char *hint, size_t len)
 			append(hint, len, k ? ", " : "; there ran ");
 			append(hint, len, n->seen[k]);
 		}
+	}
+}
+
+#define N_NOTED 4
+
+void names_note(const struct names *n, char *note, size_t len)
+{
+	char count[64];
+
+	note[0] = 0;
+	for (size_t i = 0; n && i < n->n_patterns; i++) {
+		const struct pattern *p = &n->patterns[i];
+
+		if (p->n_met < 2)
+			continue;
+		append(note, len, note[0] ? "; \"" : "\"");
+		append(note, len, p->given);
+		snprintf(count, sizeof(count), "\" is %zu functions: ", p->n_met);
+		append(note, len, count);
+		for (size_t k = 0; k < p->n_met && k < N_NOTED; k++) {
+			append(note, len, k ? ", " : "");
+			append(note, len, p->met[k]);
+		}
+		append(note, len, p->n_met > N_NOTED ? ", ..." : "");
 	}
 }

@@ -12,8 +12,11 @@
  *	the name in the source		int add<int>(int, int)
  *	that without its arguments	add<int>
  *
- * Template arguments belong to the name. ABI tags ([abi:cxx11]) do not: they are
- * left out on both sides. Several patterns mean any of them.
+ * and a name that is no glob also by what is left of that without template arguments
+ * (add<>, as terminals have it, or add), and by the end of any of these after a "::":
+ * push is queue::push and stack::push, and ::push only what is in no class. What one
+ * name has meant is said (names_note()). ABI tags ([abi:cxx11]) are left out on both
+ * sides. Several patterns mean any of them.
  *
  * On a terminal a name is short (names_cut()): what is between the brackets of
  * templates and calls is left out, and what is still wider than there is room for
@@ -63,6 +66,14 @@ bool names_are_mangled(const struct names *n);
  * "x" ran; there ran libc.so.6, ls". "" if all have fitted. Always terminated.
  */
 void names_hint(const struct names *n, char *hint, size_t len);
+
+/* For each name that has fitted several functions, beside overloads, which:
+ * "\"push\" is 2 functions: a::push, b::push"; "" if there is none. */
+void names_note(const struct names *n, char *note, size_t len);
+
+/* As it may be typed: without arguments, where it is shown as in the source. A name that
+ * is too long for buf is "". */
+void names_typed(const struct names *n, const char *raw, char *buf, size_t len);
 
 /* As it stands in the source, what was appended to it ("@plt") included; to be
  * freed. NULL: it is not mangled, or the build has no demangler. */

@@ -243,6 +243,7 @@ static int run_output(const struct cmd_options *o, struct session *s,
 		return CMD_FAILED; /* cmd_out_close says why */
 	}
 	cmd_notes(o->path, s);
+	follow_about(verdict.report.function, verdict.report.longer);
 	if (err)
 		status = cmd_failed(o->path, err, &diag);
 	else

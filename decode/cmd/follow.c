@@ -6,7 +6,8 @@
  * --symfs it would not find the code that is in the user's result.
  *
  * Words are those of a command after "auxdecode": FILE stands for the user's
- * file, FUNCTION for the function that was asked for, if one was. A command in a
+ * file, FUNCTION for the function that was asked for, if one was, or else for the one
+ * that the result is led by, TIME for a time of its calls. A command in a
  * message stands between backquotes, with or without FILE: who prints the
  * message puts it in full. A process has one command line, so it is kept here
  * and not passed through everything that has something to advise.
@@ -20,10 +21,17 @@
 #include "decode/cmd/impl.h"
 
 static const struct cmd_options *call;	/* NULL: not yet understood */
+static char about[512], about_time[32];	/* FUNCTION, TIME; "": none */
 
 void follow_init(const struct cmd_options *o)
 {
 	call = o;
+}
+
+void follow_about(const char *function, const char *time)
+{
+	snprintf(about, sizeof(about), "%s", function);
+	snprintf(about_time, sizeof(about_time), "%s", time);
 }
 
 /* Where the word stands in words; NULL: nowhere. */
@@ -158,6 +166,12 @@ static void put_words(struct outbuf *out, const char *words, const char *functio
 				outbuf_str(out, " ");
 			if (function)
 				outbuf_shell(out, function);
+		} else if (len == 8 && !memcmp(p, "FUNCTION", 8) && about[0]) {
+			outbuf_str(out, " ");
+			outbuf_shell(out, about);
+		} else if (len == 4 && !memcmp(p, "TIME", 4) && about_time[0]) {
+			outbuf_str(out, " ");
+			outbuf_str(out, about_time);
 		} else if (function || !n || strncmp(p, "--symbol FUNCTION", 17)) {
 			outbuf_str(out, " ");
 			outbuf_put(out, p, len);

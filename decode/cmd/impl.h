@@ -28,6 +28,8 @@ struct space;
  * words: "find FUNCTION --longer TIME FILE", after "auxdecode"; see follow.c.
  */
 void follow_put(struct outbuf *out, const char *words);
+/* What FUNCTION and TIME are, where the user did not say; "": they stay. */
+void follow_about(const char *function, const char *time);
 /* Of something inside of the user's result: words say which, so --symbol and
  * --module do not stay. As sink_host.follow. */
 void follow_put_inside(struct outbuf *out, const char *words);

@@ -228,6 +228,20 @@ static double percent(const struct start *s, uint64_t n)
 
 #define BESIDE_NAMES 54	/* columns: numbers, and the file behind */
 
+/* Of the function that ran most, and has a name. */
+static void go_on_with(const struct start *s, struct diff_func **v)
+{
+	char name[512];
+
+	for (size_t i = 0; i < s->funcs.n; i++) {
+		if (!v[i]->name)
+			continue;
+		names_typed(s->names, v[i]->name, name, sizeof(name));
+		follow_about(name, "");
+		return;
+	}
+}
+
 /* By instructions, not by time: instructions are exact in a trace, and the
  * clock of software-made trace is virtual. */
 static void put_functions(struct start *s)
@@ -243,6 +257,7 @@ static void put_functions(struct start *s)
 		outbuf_fail(s->out, ENOMEM);
 		return;
 	}
+	go_on_with(s, v);
 	outbuf_printf(s->out, "\n%s%13s %6s %11s  functions that ran most%s\n",
 		      s->colour->head, "instructions", "%", "calls",
 		      s->colour->end);
@@ -408,6 +423,8 @@ static void json_functions(struct start *s)
 	uint64_t limit = config->limit ? config->limit : N_FUNCS;
 	struct outbuf *out = s->out;
 
+	if (v)
+		go_on_with(s, v);
 	outbuf_str(out, ",\n\"functions\":[");
 	for (size_t i = 0; v && i < s->funcs.n && i < limit; i++) {
 		outbuf_str(out, i ? ",\n{\"function\":" : "\n{\"function\":");

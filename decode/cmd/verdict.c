@@ -161,7 +161,7 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 	if (v->report.n_insns && unnamed[0]) {
 		snprintf(text, sizeof(text), "%s%s", unnamed,
 			 strstr(unnamed, "; ") ? "" :
-			 "; `auxdecode hot` lists what did");
+			 "; `auxdecode summary` lists what did");
 		return text;
 	}
 	if (v->n_gaps[AUX_GAP_NO_CODE] && v->n_texts) {
@@ -406,6 +406,9 @@ int verdict_print(const struct verdict *v, const struct cmd_options *o,
 	names_hint(v->names, unnamed, sizeof(unnamed));
 	if (unnamed[0])
 		cmd_warn(v->path, "%s", unnamed);
+	names_note(v->names, unnamed, sizeof(unnamed));
+	if (unnamed[0])
+		cmd_line("auxdecode: %s", unnamed);
 	if (v->report.note[0])
 		cmd_line("auxdecode: %s", v->report.note);
 	return lossy ? CMD_GAPS : CMD_OK;

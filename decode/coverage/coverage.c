@@ -11,6 +11,7 @@
 #include "common/diag.h"
 
 #include "common/options.h"
+#include "decode/callstack/names.h"
 #include "decode/coverage/impl.h"
 #include "decode/lib/trace/gap.h"
 #include "common/outbuf.h"
@@ -273,6 +274,21 @@ static void report_bare(struct coverage *c, const struct cover_lines *l)
 			 l->n_files_bare == 1 ? "has" : "have", l->bare);
 }
 
+/* The function that was called most is the one to go on with. */
+static void note_first(struct coverage *c, const struct cover_lines *l)
+{
+	struct sink_report *r = c->env.report;
+	const struct cover_function *f = NULL;
+
+	for (size_t i = 0; i < l->n_functions; i++)
+		if (l->functions[i].name && l->functions[i].n_hit &&
+		    (!f || l->functions[i].n > f->n))
+			f = &l->functions[i];
+	if (f)
+		names_typed(c->env.host->names, f->name, r->function,
+			    sizeof(r->function));
+}
+
 static int print_lines(struct coverage *c, const struct cover_tally *t)
 {
 	struct sink_report *r = c->env.report;
@@ -284,6 +300,7 @@ static int print_lines(struct coverage *c, const struct cover_tally *t)
 		return err;
 	}
 	add_drop(r, "runs of code without lines", l.n_bare);
+	note_first(c, &l);
 	report_bare(c, &l);
 	for (size_t i = 0; i < l.n_lines; i++)
 		r->n_lines += l.lines[i].n != 0;

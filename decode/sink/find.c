@@ -69,6 +69,7 @@ struct find {
 	unsigned n_fields;		/* 0: for people */
 	uint64_t n_calls, n_found;
 	uint64_t n_dropped[DROP_N];
+	uint64_t first;		/* what the function to go on with is sorted by */
 	uint64_t n_uncounted;		/* by cycles: of which none is known */
 	bool started;
 	/* --sort: lines that are kept, by slot of order, and where each is made */
@@ -476,6 +477,18 @@ static uint64_t sort_value(const struct find *s, const struct found *c)
 	return 0;
 }
 
+/* The function of the first call, or of the largest, is the one to go on with. */
+static void note_first(struct find *s, const struct found *c, uint64_t value)
+{
+	struct sink_report *to = s->env.report;
+
+	if (!c->f->func->raw || (*to->function && value <= s->first))
+		return;
+	s->first = value;
+	names_typed(s->env.host->names, c->f->func->raw, to->function,
+		    sizeof(to->function));
+}
+
 /* Makes the line of a call that is among the first so far, and keeps it. 0 or
  * -AUX_E_NOMEM. */
 static int keep_row(struct find *s, const struct found *c)
@@ -580,6 +593,7 @@ static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 	s->n_found++;
 	if (s->config.just_count)
 		return 0;
+	note_first(s, &c, s->row ? sort_value(s, &c) : 0);
 	if (s->row)
 		return keep_row(s, &c);
 	put_call(s, &c);

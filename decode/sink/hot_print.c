@@ -4,6 +4,7 @@
  * then names, which may hold anything but a newline. What is left out for want
  * of rows is counted in a last line.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -656,6 +657,17 @@ static void put_others(struct hot *h)
 	put_other(h, "in_no_function", "in no function yet", &none);
 }
 
+/* The first that has a name is the one to go on with. */
+static void note_first(struct hot *h, struct func_row **v, size_t n)
+{
+	struct sink_report *to = h->env.report;
+
+	for (size_t i = 0; i < n && !*to->function; i++)
+		if (v[i]->raw)
+			names_typed(h->env.host->names, v[i]->raw, to->function,
+				    sizeof(to->function));
+}
+
 static void put_funcs(struct hot *h, struct func_row **v, size_t n)
 {
 	const struct calltree *t = &h->funcs->tree.tree;
@@ -664,6 +676,7 @@ static void put_funcs(struct hot *h, struct func_row **v, size_t n)
 	bool ipc = t->nodes[0].total.cycles;
 	struct outbuf *out = h->env.out;
 
+	note_first(h, v, n);
 	if (h->env.json) {
 		outbuf_json_text(out, "by", flame_unit(h->funcs->by));
 		outbuf_str(out, ",\n\"functions\":[");

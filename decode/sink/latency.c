@@ -604,6 +604,16 @@ static void json_names(struct latency *l)
 	outbuf_str(out, "]");
 }
 
+/* One in a hundred calls took longer: those are to be looked at. */
+static void note_longer(struct latency *l)
+{
+	struct sink_report *to = l->env.report;
+
+	if (l->by == FIND_BY_TIME && l->times.n)
+		snprintf(to->longer, sizeof(to->longer), "%lluns",
+			 (unsigned long long)calltimes_at(&l->times, 0.99));
+}
+
 static void json_sums(struct latency *l)
 {
 	const struct call_count *n = &l->total;
@@ -687,6 +697,7 @@ static void json_slowest(struct latency *l)
 
 static void put_json(struct latency *l)
 {
+	note_longer(l);
 	static const char *const units[] = { "ns", "instructions", "cycles" };
 
 	outbuf_json_text(l->env.out, "by", units[l->by]);

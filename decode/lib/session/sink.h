@@ -179,6 +179,10 @@ struct sink_report {
 	unsigned n_drops;
 	char error[512];	/* why flow failed, where its code says too little */
 	char hint[512];
+	/* what commands to go on with are about: the function that a result is led by, and
+	 * a time of its calls; "": none */
+	char function[512];
+	char longer[32];
 	char note[512];		/* what to say of a result that is there; "":
 				 * nothing */
 };
