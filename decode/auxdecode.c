@@ -258,7 +258,9 @@ static int parse_and_run(struct cmd_options *o, void *own,
 	if (status)
 		return status;
 	follow_init(o);
-	return run_command(o);
+	if (o->filter.in_shares)
+		status = cmd_time_of_share(o);
+	return status ? status : run_command(o);
 }
 
 /*

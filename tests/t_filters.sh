@@ -79,4 +79,42 @@ for bad in "--pid x" "--pid 1,,2" "--pid -1" "--pid 4294967296"; do
 	"$auxdecode" count $bad "$data" >"$SCRATCH/out" 2>"$SCRATCH/err"
 	is $? 2 "$bad: status 2"
 done
+
+# ---- --time in percent: that of the recording, as info tells it ----
+range=$("$auxdecode" info "$data" 2>/dev/null | sed -nE 's/.* ran ([0-9]+)\.([0-9]{9}) s to ([0-9]+)\.([0-9]{9}) s.*/\1\2 \3\4/p' |
+	awk 'NR == 1 || $1 < a { a = $1 } $2 > b { b = $2 } END { printf "%.0f %.0f", a, b }')
+from=${range% *} to=${range#* }
+that "it takes some time" - test $((to - from)) -gt 100000
+ns() { python3 -c 'import sys; a, b, x = map(int, sys.argv[1:]); print(a + int((b - a) * x / 1000 + .5))' "$from" "$to" "$1"; }
+while read -r share a b; do
+	want=$(insns --time "$([ "$a" = 0 ] || echo "$(ns "$a")ns"),$([ "$b" = 1000 ] || echo "$(ns "$b")ns")")
+	is "$(insns --time "$share")" "$want" "--time $share"
+done <<'END'
+10%-20% 100 200
+10%,20% 100 200
+37.5%-90% 375 900
+50%- 500 1000
+-50% 0 500
+,25% 0 250
+10%/3 200 300
+25%/4 750 1000
+END
+for command in insn branch calls find "latency --symbol main" flame hot annotate coverage "export --to jsonl" summary report; do
+	# shellcheck disable=SC2086
+	"$auxdecode" $command --time 20%-80% "$data" >"$SCRATCH/share" 2>"$SCRATCH/err"
+	got=$?
+	# shellcheck disable=SC2086
+	"$auxdecode" $command --time "$(ns 200)ns,$(ns 800)ns" "$data" >"$SCRATCH/times" 2>"$SCRATCH/err"
+	is $? $got "$command --time 20%-80%: status $got"
+	sed -i "s/20%-80%/$(ns 200)ns,$(ns 800)ns/g; s/   *#/ #/" "$SCRATCH/share"
+	sed -i "s/   *#/ #/" "$SCRATCH/times"	# comments stand below each other
+	[ "$command" = report ] || that "$command --time 20%-80%" "$SCRATCH/share" cmp -s "$SCRATCH/share" "$SCRATCH/times"
+done
+for bad in 110% 10% 20%-10% 10%/0 10%/11 %-5% 5%x; do
+	"$auxdecode" count --time "$bad" "$data" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	is $? 2 "--time $bad: wrong usage"
+	that "--time $bad: says how" "$SCRATCH/err" grep -q '10%-20%' "$SCRATCH/err"
+done
+"$auxdecode" count --time 10%-20% - <"$data" >"$SCRATCH/out" 2>"$SCRATCH/err"
+is $? 2 "not of a pipe"
 finish

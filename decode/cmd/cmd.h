@@ -44,6 +44,9 @@ struct cmd_filter {
 	int64_t stream;			/* -1: all */
 	uint64_t snapshot;		/* from 1; 0: all */
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
+	bool in_shares;			/* --time 10%-20%, which is to be turned into
+					 * these: */
+	double share_from, share_to;	/* 0 to 1 */
 	uint64_t last_ns;		/* 0: all */
 	bool chunks;			/* --chunk was given */
 	uint64_t chunk_from, chunk_to;	/* both included */
@@ -126,6 +129,11 @@ extern const struct cmd_group cmd_group_tid, cmd_group_who, cmd_group_cpu, cmd_g
 	cmd_group_memory,
 	cmd_group_progress, cmd_group_json, cmd_group_input, cmd_group_output;
 
+/* --time in percent: 0, or -AUX_E_INVAL with diag. */
+int cmd_parse_share(const char *s, struct cmd_filter *f, struct aux_diag *diag);
+/* Sets the times that shares are, of the file that o names. CMD_OK, or a status that has
+ * been explained. */
+int cmd_time_of_share(struct cmd_options *o);
 /* "A,B" as --time has it; what is left out stays as it is. 0, or
  * -AUX_E_INVAL. */
 int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to,

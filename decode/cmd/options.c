@@ -34,8 +34,6 @@ int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to,
 		return option_refuse(diag, "--time wants A,B in seconds "
 				     "(12.345678901) or with a unit (ns, us, ms), "
 				     "not \"%s\"%s", s,
-				     strchr(s, '%') ? ": `auxdecode info FILE` says from "
-						      "when to when it is" :
 				     strchr(s, '-') ? ": A, is from A on, and ,B up to B" :
 						      "");
 	if (*from > *to)
@@ -64,6 +62,9 @@ static int parse_time(const struct option_row *row, void *config,
 	struct cmd_options *o = config;
 
 	(void)row;
+	o->filter.in_shares = false;
+	if (strchr(arg, '%'))
+		return cmd_parse_share(arg, &o->filter, diag);
 	return cmd_parse_times(arg, &o->filter.time_from, &o->filter.time_to,
 			       diag);
 }
@@ -76,9 +77,10 @@ static int parse_id(const struct option_row *row, void *config, const char *arg,
 	uint64_t v;
 
 	if (!option_read_number(arg, row->max, &v))
-		return option_refuse(diag, "--%s wants a number up to %llu, "
-				     "not \"%s\"", row->name,
-				     (unsigned long long)row->max, arg);
+		return option_refuse(diag, "--%s wants a number up to %llu, not \"%s\"%s",
+				     row->name, (unsigned long long)row->max, arg,
+				     strcmp(row->name, "cpu") ? "" :
+				     ": --cpu-model F/M/S says which CPU it was");
 	*to = (int64_t)v;
 	return 0;
 }
@@ -274,7 +276,7 @@ static const struct option_row tid_rows[] = {
 }, time_rows[] = {
 	{ .name = "time", .arg = "A,B",
 	  .help = "from A to B: seconds as shown, or 123ns, us, ms; either may "
-		  "be missing",
+		  "be\nmissing; 10%-20% of the recording",
 	  .parse = parse_time },
 	END,
 }, part_rows[] = {
