@@ -39,6 +39,7 @@ add auxcap running attached
 add auxcap runthread attached
 add auxcap pid apart
 add auxcap when slow
+! have perf || add auxcap sched waits
 [ "$kernel" != newest ] || add auxcap pause paused
 add perf cpu hello_static threads_few forkexec
 add perf thread feature_few
@@ -61,6 +62,12 @@ fi
 mkdir -p "$SCRATCH/apart/mnt"
 cp "$programs/hello_static" "$SCRATCH/apart/mnt/apart"
 for d in bin lib lib64 usr; do ln -s "/$d" "$SCRATCH/apart/$d"; done
+
+# Five threads, a mutex, sleep; static, for a loader's steps would take most of the time.
+if have perf; then
+	g++ -static -O1 -pthread -o "$out/waits" tests/programs/waits.cc 2>"$err"
+	ok $? "a static program builds" "$err"
+fi
 
 # source_stream NAME CASE TERMS: a recording of soft_pt, and its one stream alone.
 # The payload of an AUXTRACE is padded; up to the next one's offset it is trace.
@@ -130,6 +137,7 @@ threads() {
 	*:forkexec) echo 6 ;;
 	*:jitter) echo 2 ;;
 	*:apart) echo 1 ;;
+	*:waits) echo 6 ;;
 	*:thread_exec) echo 2 ;;
 	runthread:attached) echo 3 ;;
 	*:attached) echo 4 ;;
@@ -185,7 +193,7 @@ judge() { # RECORDER:MODE:CASE
 	exact "$name" "$(threads "$mode" "$case")"
 	# perf takes this machine's vDSO for the guest's, and has no generated code; and
 	# perf 6.1 gives a RET twice where the trace begins with it.
-	if [[ ! $case =~ ^(vdso|jitter|attached|paused|apart|slow)$ ]] && have perf; then
+	if [[ ! $case =~ ^(vdso|jitter|attached|paused|apart|slow|waits)$ ]] && have perf; then
 		by_perf "$name" "$case"
 	fi
 	[ "$tool" = auxcap ] || return
@@ -194,6 +202,7 @@ judge() { # RECORDER:MODE:CASE
 	[ "$mode:$case" != running:attached ] || named "$name"
 	[ "$case" != paused ] || parts "$name"
 	[ "$mode" != when ] || slowest "$name"
+	[ "$mode" != sched ] || switched "$name"
 }
 
 # The one call of 10,000 that takes long is in its snapshot, with all its instructions and as
@@ -210,6 +219,22 @@ slowest() { # NAME
 	# The snapshot itself leaves a hole, which each frame may have ended in.
 	that "$1: each call ends where it returns" "$log" test "$(grep -c guessed "$log")" -lt 20
 	is "$(grep -c uprobes "$log")" 0 "$1: and nothing of the kernel's page is one"
+}
+
+# What perf says of the kernel's switches, the program of its calls, and all commands of
+# each other.
+switched() { # NAME
+	local n fn
+	mkdir -p "$SCRATCH/amounts"
+	PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/amounts.py "$auxdecode" "$out/$1.data" "$SCRATCH/amounts" >"$log" 2>&1
+	ok $? "$1: all commands agree on each function" "$log"
+	perf sched timehist --state -i "$out/$1.sched" >"$SCRATCH/timehist" 2>"$err"
+	PYTHONDONTWRITEBYTECODE=1 tests/off_cpu.py "$SCRATCH/timehist" "$SCRATCH/amounts/db" waits >"$log" 2>&1
+	ok $? "$1: off the CPU when perf sched timehist says so: $(tail -n 1 "$log")" "$log"
+	while read -r fn n; do
+		is "$("$auxdecode" find -F sym --symbol "$fn" "$out/$1.data" 2>"$err" | grep -vc '^#')" "$n" \
+			"$1: $n calls of $fn, as it counted itself" || cat "$err"
+	done < <(grep -v '^total' "$out/$1.out")
 }
 
 # Only what is between a resume and a pause.

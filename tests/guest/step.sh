@@ -10,8 +10,9 @@
 # CASE apart: a program that only a mount namespace of its own has.
 # MODE: when (a call that takes long, by uprobes), cpu, thread (--per-thread), pid, pidthread, late (pidthread, when there are
 # two threads), running (pid) and runthread (pidthread, when it waits for its line with
-# three threads), pause (--per-thread, from umask to kill), all, snap. CASE: as in
-# tests/record.sh, or thread_exec.
+# three threads), pause (--per-thread, from umask to kill), all, snap, sched (cpu, while perf
+# records the kernel's switches into NAME.sched). CASE: as in tests/record.sh, thread_exec, or
+# waits: $OUT/waits.
 set -u
 export LC_ALL=C TZ=UTC PERF_CONFIG=/dev/null
 auxcap=$BUILD/auxcap programs=$BUILD/tests/programs SCRATCH=/tmp/work
@@ -61,6 +62,25 @@ apart() {
 	# shellcheck disable=SC2016
 	inside=(unshare -m sh -c 'mount -t tmpfs none /mnt && cp "$0" /mnt/apart && exec "$@"'
 		"$programs/hello_static")
+}
+
+# Beside perf, which records from before the program begins until it has ended.
+switches() { # FILE
+	local bg rc
+	rm -f $SCRATCH/{ask,answer}
+	mkfifo $SCRATCH/{ask,answer}
+	exec 5<>$SCRATCH/ask 6<>$SCRATCH/answer
+	perf record -q -a -B -N -m 4M -e sched:sched_switch -e sched:sched_wakeup -o "$1" \
+		--control "fifo:$SCRATCH/ask,$SCRATCH/answer" 5>&- 6>&- &
+	bg=$!
+	echo ping >&5
+	read -r -t 120 -u 6 _ || echo "no answer of perf" >&2
+	timeout -k 5 300 "${rec[@]}" -- "${cmd[@]}" 5>&- 6>&-
+	rc=$?
+	echo stop >&5
+	wait $bg || echo "perf record: status $?" >&2
+	exec 5>&- 6>&-
+	return $rc
 }
 
 # reads PID: the shell is there
@@ -148,6 +168,7 @@ one() { # RECORDER:MODE:CASE
 	case $case in
 	thread_exec) thread_exec ;;
 	apart) apart ;;
+	waits) cmd=("$OUT/waits") ;;
 	*) case_command "$case" ;;
 	esac
 	recorder "$tool" "$mode"
@@ -156,6 +177,7 @@ one() { # RECORDER:MODE:CASE
 	case $mode in
 	pid* | late | run*) attach "$mode" ;;
 	snap) snapshots ;;
+	sched) switches "$f.sched" ;;
 	*) timeout -k 5 300 "${rec[@]}" -- "${cmd[@]}" ;;
 	esac >"$f.out" 2>"$f.log" </dev/null
 	echo $? >"$f.status"
