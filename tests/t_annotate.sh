@@ -271,6 +271,21 @@ is "$(cat "$s/out")" "$("$auxdecode" hot --stubs -n 1 "$d" 2>/dev/null | awk '!/
 "$auxdecode" annotate no_such_function "$d" >"$s/out" 2>"$s/log"
 is $? 1 "a function that did not run: status 1"
 that "and it is said" "$s/log" grep -q 'no function "no_such_function" ran' "$s/log"
+cat >"$s/inlined.c" <<'C'
+#include <stdio.h>
+static inline __attribute__((always_inline)) int triple(int n)
+{
+	return n * 3;
+}
+int main(int argc, char **argv)
+{
+	return printf("%d\n", triple(argc) + !argv) < 0;
+}
+C
+gcc -O1 -g -o "$s/inlined" "$s/inlined.c" && "$auxcap" -q -e soft_pt//u -o "$s/inlined.data" -- "$s/inlined" >/dev/null 2>&1
+"$auxdecode" annotate triple "$s/inlined.data" >"$s/out" 2>"$s/log"
+is $? 1 "a function that was inlined everywhere: status 1"
+that "and where to is said" "$s/log" grep -q 'triple was inlined: its code is in that of main,' "$s/log"
 "$auxdecode" annotate --to html -n 3 -o "$s/a.html" "$d" 2>"$s/log"
 is $? 0 "a page" || cat "$s/log"
 python3 - "$s/a.html" "$s/cover_flow.c/json" <<'PY'

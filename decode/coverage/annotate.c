@@ -29,8 +29,8 @@
 #define PAGE_MISSES 16	/* functions in a row that are too large for what is left */
 #define MAX_FUNCTION (UINT64_C(16) << 20)	/* bytes; a file may say anything */
 
-void annotate_symbol(const struct annotate *a, const struct cover_module *m,
-		     uint64_t off, struct symbol *sym)
+static void find_symbol(const struct annotate *a, const struct cover_module *m,
+			uint64_t off, struct symbol *sym)
 {
 	const struct sink_host *host = a->coverage.env.host;
 	const struct space *space;
@@ -127,7 +127,7 @@ static int add_block(const struct annotate *a, struct functions *fs,
 	struct symbol sym;
 
 	while (off < end) {
-		annotate_symbol(a, m, off, &sym);
+		find_symbol(a, m, off, &sym);
 		if (!sym.name || !cover_address(m, off, &space, &ip))
 			return 0;
 		if (is_wanted(fs, names, &sym)) {
@@ -312,7 +312,7 @@ static int add_peer(const struct annotate *a, struct annotate_peers *p,
 	const struct space *space;
 	struct symbol sym;
 
-	annotate_symbol(a, m, off, &sym);
+	find_symbol(a, m, off, &sym);
 	peer.name = sym.name;
 	cover_address(m, off, &space, &peer.ip);
 	return array_append(&p->v, &p->n, &p->cap, &peer, sizeof(peer));
@@ -381,7 +381,7 @@ static bool enters(const struct annotate *a, const struct cover_edge *e,
 	if (!outside || e->what == AUX_END_RET ||
 	    e->what == AUX_END_COND_NOT_TAKEN)
 		return false;
-	annotate_symbol(a, m, e->to, &sym);
+	find_symbol(a, m, e->to, &sym);
 	return sym.name && cover_address(m, e->to, &space, &ip) &&
 	       ip == sym.start;
 }
@@ -604,6 +604,61 @@ int annotate_page(void *sink, uint64_t room,
 	return err;
 }
 
+/* ---- what was asked for, and is no function of its own ---- */
+
+#define INLINED_LOOKS 500000	/* instructions that are looked at */
+
+/* Whether code is of a function that was asked for, and inlined there; then the hint
+ * says so. */
+static bool say_inlined(struct annotate *a, const struct space *space, uint64_t ip)
+{
+	const struct sink_host *host = a->coverage.env.host;
+	struct sink_report *r = a->coverage.env.report;
+	struct inline_frame f[ANNOTATE_MAX_FRAMES];
+	int n = host->inlines(host->priv, space, ip, f, ANNOTATE_MAX_FRAMES);
+	struct symbol sym = { .name = NULL };
+
+	if (n < 2 || n > ANNOTATE_MAX_FRAMES || !host->symbol ||
+	    host->symbol(host->priv, space, ip, &sym) || !sym.name)
+		return false;
+	for (int i = 0; i + 1 < n; i++) {
+		const char *name = f[i].linkage ? f[i].linkage : f[i].name;
+
+		if (!name || !names_fit(host->names, name, sym.dso))
+			continue;
+		names_typed(host->names, sym.name, r->function, sizeof(r->function));
+		snprintf(r->hint, sizeof(r->hint), "%.160s was inlined: its code is in "
+			 "that of %.160s, whose annotate marks it",
+			 f[i].name ? f[i].name : name, r->function);
+		return true;
+	}
+	return false;
+}
+
+static void find_inlined(struct annotate *a)
+{
+	const struct cover_tally *t = &a->tally;
+	size_t looks = 0;
+	unsigned size;
+
+	for (size_t i = 0; i < t->n_blocks; i++) {
+		const struct cover_block *b = &t->blocks[i];
+		struct annotate_function f = { .module = &t->modules[b->module],
+					       .mode = b->mode };
+		const struct space *space;
+		uint64_t off, ip;
+
+		for (off = b->off; off < b->off + b->size; off += size) {
+			size = size_at(a, &f, off);
+			if (!size || looks++ >= INLINED_LOOKS ||
+			    !cover_address(f.module, off, &space, &ip))
+				break;
+			if (say_inlined(a, space, ip))
+				return;
+		}
+	}
+}
+
 static int finish_annotate(void *sink, struct aux_diag *diag)
 {
 	struct functions fs = { .n = 0 };
@@ -614,6 +669,9 @@ static int finish_annotate(void *sink, struct aux_diag *diag)
 	if (!err)
 		err = print_functions(a, &fs, a->config.limit ? a->config.limit :
 								DEFAULT_FUNCTIONS);
+	if (!err && !fs.n && names_select(a->coverage.env.host->names) &&
+	    a->coverage.env.host->inlines)
+		find_inlined(a);
 	free_functions(&fs);
 	if (err == -AUX_E_NOMEM)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,

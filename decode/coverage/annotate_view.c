@@ -47,17 +47,18 @@ void annotate_peer_name(const struct annotate_printer *p,
 static void find_target(const struct annotate_printer *p, struct annotate_view *v,
 			const uint8_t *code, size_t len)
 {
+	const struct sink_host *host = p->a->coverage.env.host;
 	const struct annotate_function *f = p->f;
-	struct symbol sym;
-	uint64_t to;
+	struct symbol sym = { .name = NULL };
+	uint64_t to, off;
 
 	if (!insn_target(code, len, v->ip, f->mode, &to))
 		return;
-	to = v->in->off + (to - v->ip);
-	if (to >= f->off && to < f->end)
+	off = v->in->off + (to - v->ip);
+	if ((off >= f->off && off < f->end) || !host->symbol ||
+	    host->symbol(host->priv, v->space, to, &sym))
 		return;
-	annotate_symbol(p->a, f->module, to, &sym);
-	if (sym.name)
+	if (sym.name && (!sym.size || to - sym.start < sym.size))
 		snprintf(v->target, sizeof(v->target), "%s",
 			 annotate_shown_name(p, sym.name));
 }

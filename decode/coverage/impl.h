@@ -595,9 +595,6 @@ struct annotate {
 	struct cover_tally tally;
 };
 
-/* The symbol of a place; name NULL: none. */
-void annotate_symbol(const struct annotate *a, const struct cover_module *m,
-		     uint64_t off, struct symbol *sym);
 /* At most len bytes of code; returns how many there are. */
 size_t annotate_code(const struct annotate *a, const struct cover_module *m,
 		     uint64_t off, uint8_t *code, size_t len);
