@@ -48,6 +48,9 @@ function fillCodeList() {
 	all.sort((a, b) => M.ownInsns[b] - M.ownInsns[a]);
 	list.replaceChildren(...all.map((i) => make("option", { value: i }, nameOf(i))));
 	list.disabled = !all.length;
+	if (!all.length)
+		$("codedetail").replaceChildren(make("p", {}, "There is none in this page: no function that ran " +
+			"has a symbol, or auxdecode was built without a disassembler."));
 }
 
 function listRows() {
@@ -201,7 +204,7 @@ function drawCode() {
 	$("code").setAttribute("aria-rowcount", n + 1);
 	body.replaceChildren(...lines);
 	$("codeinfo").textContent = f ? `${count(n)} ${S.lines ? "lines" : "rows"}` :
-		"no code of it in this page";
+		S.func >= 0 ? "no code of it in this page" : "";
 }
 
 /* Up and down choose a row; Enter goes where its call leads. */

@@ -181,24 +181,32 @@ function drawOff(ctx, lane, list, y, tick, over) {
 	ctx.globalAlpha = 1;
 }
 
+/* Gaps that are too short to be seen are drawn wider. Where many of those are close, the
+ * first stands for all, and their marks alone for the others: so the frames between them
+ * can be read, and thousands take no longer than some. */
 function drawGaps(ctx, lane, y, tick) {
 	const h = lane.open ? Math.max(rowsOf(lane), 1) * ROW : ACTIVITY - 2;
+	let last = -Infinity;
 
 	for (const s of lane.gaps) {
 		if (s[1] < C.a || s[0] > C.b)
 			continue;
-		const w = Math.max((s[1] - s[0]) / tick, 4);
-		const x = (s[0] - C.a) / tick - (w === 4 ? 2 : 0);
+		const w = Math.max((s[1] - s[0]) / tick, 4), narrow = w === 4;
+		const x = (s[0] - C.a) / tick - (narrow ? 2 : 0);
 		const l = Math.max(x, -10), mid = Math.min(Math.max(x + w / 2, 6), C.w - 6);
 
+		if (narrow && Math.abs(x - last) < 4)
+			continue;
 		ctx.fillStyle = draw.stripes;
-		ctx.fillRect(l, y - 2, Math.min(x + w, C.w + 10) - l, h + 4);
+		ctx.fillRect(l, y - 2, Math.min(x + w, C.w + 10) - l,
+			     narrow && Math.abs(x - last) < 16 ? 5 : h + 4);
 		ctx.fillStyle = ink.bad;
 		ctx.beginPath();
 		ctx.moveTo(mid - 5, y - 2);
 		ctx.lineTo(mid + 5, y - 2);
 		ctx.lineTo(mid, y + 5);
 		ctx.fill();
+		last = x + (narrow ? 0 : w);
 	}
 }
 
