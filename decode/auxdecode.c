@@ -89,7 +89,7 @@ static int check_one_file(const struct command *c, bool named, char **words,
 	if (named)
 		return cmd_usage("%s takes one FILE, not also \"%s\"", c->name,
 				 words[1]);
-	if (n > 1 && cmd_find(words[0]))
+	if (cmd_find(words[0]))
 		return cmd_usage("the command comes first: auxdecode %s "
 				 "[OPTIONS] FILE", words[0]);
 	habit = habit_find(cmd_habits, words[0]);

@@ -123,6 +123,7 @@ EOF
 answers 2 "no command \"insnn\"; did you mean insn" "$decode" insnn perf.data
 answers 2 "did you mean --symfs" "$decode" --synfs / perf.data
 answers 0 "" "$decode" count --time 10%-90% other.data
+answers 2 "the command comes first: auxdecode count" "$decode" --time 10%-90% count
 answers 2 "in percent is 10%-20%" "$decode" count --time 10% other.data
 answers 2 "A, is from A on" "$decode" count --time 353.5286- other.data
 answers 2 "separated by commas" "$decode" insn -F ip:sym other.data
