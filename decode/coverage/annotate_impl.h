@@ -28,6 +28,7 @@ struct annotate_printer {
 	struct annotate_source *sources;
 	size_t n_sources, cap_sources;
 	uint64_t max;		/* the largest count of f */
+	int width;		/* of columns of numbers, in text */
 	bool cycles;		/* some are known */
 	struct annotate_line *lines;	/* by line of f */
 };

@@ -64,7 +64,7 @@ static void text_head(const struct annotate_printer *p, uint64_t total)
 static void text_cycles(const struct annotate_printer *p, uint64_t cycles)
 {
 	if (p->cycles)
-		outbuf_printf(p->out, "%14llu  ",
+		outbuf_printf(p->out, "%*llu  ", p->width,
 			      (unsigned long long)cover_whole_cycles(cycles));
 }
 
@@ -77,11 +77,11 @@ static void text_line(struct annotate_printer *p, const struct source_line *at,
 	char where[64], text[ANNOTATE_MAX_SOURCE];
 
 	if (l && !p->lines[i].shown) {
-		outbuf_printf(p->out, "%14llu  ", (unsigned long long)l->n);
+		outbuf_printf(p->out, "%*llu  ", p->width, (unsigned long long)l->n);
 		text_cycles(p, p->lines[i].cycles);
 		p->lines[i].shown = true;
 	} else {
-		outbuf_printf(p->out, "%14s  %*s", "", p->cycles ? 16 : 0, "");
+		outbuf_printf(p->out, "%*s", (p->width + 2) * (p->cycles ? 2 : 1), "");
 	}
 	snprintf(where, sizeof(where), "%.40s:%u", annotate_base_of(at->file), at->line);
 	outbuf_clean_printf(p->out, "%-18s", where);
@@ -101,7 +101,7 @@ static void text_insn(const struct annotate_printer *p, const struct annotate_vi
 {
 	char branch[3 * ANNOTATE_MAX_TEXT];
 
-	outbuf_printf(p->out, "%14llu  ", (unsigned long long)v->in->n);
+	outbuf_printf(p->out, "%*llu  ", p->width, (unsigned long long)v->in->n);
 	text_cycles(p, v->in->cycles);
 	outbuf_printf(p->out, "%18llx   ", (unsigned long long)v->ip);
 	outbuf_clean(p->out, v->text);
@@ -118,14 +118,21 @@ static void text_insn(const struct annotate_printer *p, const struct annotate_vi
 	outbuf_str(p->out, "\n");
 }
 
+static void text_titles(const struct annotate_printer *p, const char *rest)
+{
+	outbuf_printf(p->out, "#%*s  ", p->width - 1, "executed");
+	if (p->cycles)
+		outbuf_printf(p->out, "%*s  ", p->width, "cycles");
+	outbuf_printf(p->out, "%s\n", rest);
+}
+
 static int text_code(struct annotate_printer *p)
 {
 	struct annotate_view v, before = { .ip = 0 };
 	char inlined[3 * ANNOTATE_MAX_TEXT];
 	int err = 0;
 
-	outbuf_printf(p->out, "#     executed  %saddress, or line   code\n",
-		      p->cycles ? "        cycles  " : "");
+	text_titles(p, "address, or line   code");
 	for (size_t i = 0; i < p->f->n && !err; i++) {
 		err = annotate_look(p, &p->f->insns[i], &v);
 		if (v.at.file && (!i || !annotate_same_place(&v, &before))) {
@@ -145,8 +152,7 @@ static void text_lines(struct annotate_printer *p)
 {
 	const struct cover_lines *l = &p->f->lines;
 
-	outbuf_printf(p->out, "#     executed  %sline               text\n",
-		      p->cycles ? "        cycles  " : "");
+	text_titles(p, "line               text");
 	for (size_t i = 0; i < l->n_lines; i++)
 		text_line(p, &(struct source_line){
 			.file = l->files[l->lines[i].file],
@@ -479,6 +485,27 @@ static int put_function(struct annotate_printer *p, size_t i)
 	}
 }
 
+#define MIN_WIDTH 10	/* of the titles */
+
+/* The largest count of an instruction, and the columns that all numbers need: no more,
+ * for the code is to be seen beside them on a terminal of 80. */
+static void find_max(struct annotate_printer *p)
+{
+	const struct annotate_function *f = p->f;
+	uint64_t max = cover_whole_cycles(f->cycles);
+
+	p->max = 0;
+	for (size_t i = 0; i < f->n; i++)
+		if (f->insns[i].n > p->max)
+			p->max = f->insns[i].n;
+	max = p->max > max ? p->max : max;
+	for (size_t i = 0; i < f->lines.n_lines; i++)
+		if (f->lines.lines[i].n > max)
+			max = f->lines.lines[i].n;
+	p->width = snprintf(NULL, 0, "%llu", (unsigned long long)max);
+	p->width = p->width > MIN_WIDTH ? p->width : MIN_WIDTH;
+}
+
 int annotate_print(const struct annotate *a, const struct annotate_function *v,
 		   size_t n, size_t n_all)
 {
@@ -489,10 +516,7 @@ int annotate_print(const struct annotate *a, const struct annotate_function *v,
 	put_start(&p);
 	for (size_t i = 0; i < n && !err; i++) {
 		p.f = &v[i];
-		p.max = 0;
-		for (size_t k = 0; k < v[i].n; k++)
-			if (v[i].insns[k].n > p.max)
-				p.max = v[i].insns[k].n;
+		find_max(&p);
 		err = annotate_line_cycles(&p);
 		if (!err)
 			err = put_function(&p, i);

@@ -166,7 +166,8 @@ function codeRow(f, i) {
 				"aria-rowindex": i + 2 },
 		make("td", { class: "num", style: share ? `--heat:${Math.round(4 + 50 * share)}%` : null }, ran),
 		M.total.cycles ? make("td", { class: "num" }, cycles) : null,
-		make("td", { class: "place", title }, place), make("td", { class: "code" }, ...codeText(text, line)),
+		make("td", { class: "place", title }, place),
+		make("td", { class: "code", title: text.length > 60 ? text : null }, ...codeText(text, line)),
 		make("td", { class: "note" }, note));
 
 	return tr;
