@@ -104,7 +104,7 @@ T02 edge" "an interrupt stops it, both ways, and it goes on"
 	is "$(cat "$out")" "$gaps $gaps" "holes: a stop for each, back and forwards, with its cause"
 fi
 
-if have aarch64-linux-gnu-gcc-12 && [ -e "$programs/aarch64/hello_static" ]; then
+if [ -z "$(no_emulation)" ] && [ -e "$programs/aarch64/hello_static" ]; then
 	record soft_etm//u "$programs/aarch64/hello_static"
 	steps "an Arm program"
 fi
@@ -186,7 +186,7 @@ else
 	skip "no lldb (tools/deps install test)"
 fi
 
-if have gdb-multiarch && [ -e "$programs/aarch64/hello_static" ] && have aarch64-linux-gnu-gcc-12; then
+if have gdb-multiarch && [ -e "$programs/aarch64/hello_static" ] && [ -z "$(no_emulation)" ]; then
 	"$auxcap" -e soft_etm//u -o "$data" -- "$programs/aarch64/hello_static" >"$out" 2>"$err"
 	GDB=gdb-multiarch run_gdb -ex "target remote | $(server "$data")" -ex "$script" \
 		-ex 'show architecture' -ex 'reverse-stepi' -ex 'x/i $pc' -ex 'break main' \

@@ -131,7 +131,7 @@ for i in 1 2 3 4 5 6; do
 	all "damage $i" "$SCRATCH/bad.data" 4096
 done
 
-if [ -x "$a64/feature" ] && have qemu-aarch64; then
+if [ -x "$a64/feature" ] && [ -z "$(no_emulation)" ]; then
 	record "aarch64" soft_etm/sync_period=8/u "$a64/threads" && all "aarch64" "$data" 1
 	record "aarch64, per thread" soft_etm/ete,raw/u "$a64/threads" --per-thread &&
 		all "aarch64, raw" "$data" 1
@@ -143,7 +143,7 @@ if [ -x "$a64/feature" ] && have qemu-aarch64; then
 	done
 	all "aarch64, damaged" "$data" 1
 else
-	skip "hardware: no aarch64 programs, or no qemu-aarch64"
+	skip "hardware: no aarch64 programs, or $(no_emulation)"
 fi
 
 # Recorded by hardware.
