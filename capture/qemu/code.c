@@ -11,6 +11,7 @@
  * qemu translates under its mmap lock; qp.lock is held as well, because the
  * tables are also used by the system call callbacks.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,8 @@ static struct {
 	uint32_t n_blocks;
 	uint32_t *index;	/* block id + 1, 0: free; open addressing */
 	uint32_t index_size;	/* a power of two */
+	/* qemu_plugin_insn_data as it is from version 3 on */
+	size_t (*copy_insn)(const struct qemu_plugin_insn *insn, void *buf, size_t size);
 } code;
 
 void qp_code_init(void)
@@ -44,7 +47,31 @@ void qp_code_init(void)
 	code.blocks = qp_reserve(SHM_MAX_BLOCKS * sizeof(*code.blocks));
 	code.index_size = 1u << 14;
 	code.index = qp_reserve(code.index_size * sizeof(*code.index));
+	*(void **)&code.copy_insn = dlsym(RTLD_DEFAULT, "qemu_plugin_insn_data");
 	qp_map_init();
+}
+
+/* What qemu read of an instruction, which may be nothing. */
+struct bytes {
+	const void *p;
+	size_t size;
+	uint8_t copy[16];
+};
+
+/* From version 3 on the size is that of the step to the next one, read or not, and what
+ * was not read is read then: it may not be there. */
+static void get_bytes(const struct qemu_plugin_insn *insn, uint64_t ip, struct bytes *b)
+{
+	b->size = qemu_plugin_insn_size(insn);
+	if (qp.api < 3) {
+		b->p = qemu_plugin_insn_data(insn);
+		return;
+	}
+	b->p = b->copy;
+	if (b->size > sizeof(b->copy) || x86_is_vsyscall(ip) ||
+	    (qp.machine->size && b->size != qp.machine->size))
+		b->size = 0;
+	b->size = code.copy_insn(insn, b->copy, b->size);
 }
 
 uint32_t qp_n_blocks(void)
@@ -171,13 +198,11 @@ static void drop_last(struct shape *s)
  * the flow would have holes. Checked where sizes are fixed; x86 would have to
  * decode every instruction.
  */
-static void check_inner(const struct qemu_plugin_insn *insn, size_t size,
-			uint64_t ip)
+static void check_inner(const struct bytes *bytes, uint64_t ip)
 {
 	struct qp_insn in;
 
-	if (qp.machine->size &&
-	    qp.machine->decode(qemu_plugin_insn_data(insn), size, &in) &&
+	if (qp.machine->size && qp.machine->decode(bytes->p, bytes->size, &in) &&
 	    in.cls)
 		qp_die("qemu made a block with a branch inside, at %#llx",
 		       (long long)ip);
@@ -191,8 +216,8 @@ static void check_inner(const struct qemu_plugin_insn *insn, size_t size,
  */
 static int read_shape(const struct qemu_plugin_tb *tb, struct shape *s)
 {
-	size_t n = qemu_plugin_tb_n_insns(tb), size = 0;
-	const struct qemu_plugin_insn *insn = NULL;
+	size_t n = qemu_plugin_tb_n_insns(tb);
+	struct bytes bytes = { 0 };
 	uint8_t least = qp.machine->size ? qp.machine->size : 1;
 	struct qp_insn in;
 
@@ -204,18 +229,16 @@ static int read_shape(const struct qemu_plugin_tb *tb, struct shape *s)
 	s->b.n_insns = (uint32_t)n;
 	s->b.hash = 0xcbf29ce484222325u;
 	for (size_t i = 0; i < n; i++) {
-		insn = qemu_plugin_tb_get_insn(tb, i);
-		size = qemu_plugin_insn_size(insn);
-		s->n_bytes += size;
-		s->b.hash = hash_bytes(s->b.hash, qemu_plugin_insn_data(insn),
-				       size);
-		s->sizes[i] = (uint8_t)(size ? size : least);
+		get_bytes(qemu_plugin_tb_get_insn(tb, i), s->b.end, &bytes);
+		s->n_bytes += bytes.size;
+		s->b.hash = hash_bytes(s->b.hash, bytes.p, bytes.size);
+		s->sizes[i] = (uint8_t)(bytes.size ? bytes.size : least);
 		s->b.last = s->b.end;
 		s->b.end += s->sizes[i];
 		if (i < n - 1)
-			check_inner(insn, size, s->b.last);
+			check_inner(&bytes, s->b.last);
 	}
-	if (qp.machine->decode(qemu_plugin_insn_data(insn), size, &in)) {
+	if (qp.machine->decode(bytes.p, bytes.size, &in)) {
 		s->cls = in.cls;
 		s->b.rep = in.rep;
 		s->target = s->b.end + (uint64_t)in.disp;
@@ -263,18 +286,18 @@ static void log_truth(struct qemu_plugin_tb *tb, const struct shape *s)
  * the first block with what qemu says they are. */
 static void check_base(const struct qemu_plugin_tb *tb)
 {
-	const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, 0);
-	size_t size = qemu_plugin_insn_size(insn);
-	uint8_t bytes[16] = { 0 };
-	struct iovec local = { bytes, size }, remote;
+	uint8_t own[sizeof(((struct bytes *)0)->copy)] = { 0 };
+	struct iovec local = { own, 0 }, remote;
+	struct bytes bytes;
 	ssize_t n;
 
-	if (!size || size > sizeof(bytes))
+	get_bytes(qemu_plugin_tb_get_insn(tb, 0), qemu_plugin_tb_vaddr(tb), &bytes);
+	if (!bytes.size || bytes.size > sizeof(own))
 		return;
-	remote = (struct iovec){ (void *)qemu_plugin_tb_vaddr(tb), size };
+	local.iov_len = bytes.size;
+	remote = (struct iovec){ (void *)qemu_plugin_tb_vaddr(tb), bytes.size };
 	n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-	if (n < 0 ? errno == EFAULT :
-		    memcmp(bytes, qemu_plugin_insn_data(insn), size) != 0)
+	if (n < 0 ? errno == EFAULT : memcmp(own, bytes.p, bytes.size) != 0)
 		qp_die("guest memory is not directly addressable");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * qemu's own libc calls that show what its plugin interface (version 1, qemu
- * 7.2) does not: leaving a block in the middle (siglongjmp), handling signals
+ * qemu's own libc calls that show what its plugin interface (qemu 7.2 and
+ * 10.0) does not: leaving a block in the middle (siglongjmp), handling signals
  * (sigprocmask), dying of one (kill), forks and threads. And our file
  * descriptors are kept from guests that close every descriptor they find.
  *

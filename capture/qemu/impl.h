@@ -10,8 +10,8 @@
  * Facts of qemu-user this rests on: at the entry of a block's callback all
  * guest registers are in CPUArchState, which x86-64 hosts keep in %rbp, PC and
  * SP where machine.c says; guest addresses are host addresses. All three are
- * checked before the first instruction runs. The plugin interface, version 1,
- * has no way to read registers; hence %rbp.
+ * checked before the first instruction runs. The plugin interface has no way
+ * to read registers in version 1, and a slow one later; hence %rbp.
  *
  * Threads: each guest thread is one host thread and the only writer of its
  * qp_self and of its rings. qp.lock guards the log, the tables of code.c and
@@ -29,8 +29,11 @@
 
 #include "capture/qemu/shm.h"
 
-/* qemu's plugin API, version 1; Debian ships no header for it */
-#define QEMU_PLUGIN_VERSION 1
+/*
+ * qemu's plugin API, as far as it is needed here; Debian 12 ships no header for it.
+ * From version 3 on (qemu 9.1) insn_data copies: code.c. A qemu takes objects of
+ * some versions alone, so ours says what the qemu that loads it has: plugin.c.
+ */
 
 typedef uint64_t qemu_plugin_id_t;
 struct qemu_plugin_tb;
@@ -66,7 +69,8 @@ extern struct qemu_plugin_insn *qemu_plugin_tb_get_insn(
 	const struct qemu_plugin_tb *tb, size_t i);
 extern const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 extern size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
-extern const char *qemu_plugin_path_to_binary(void);
+/* weak: qemu-user 10.0 leaves it out */
+extern __attribute__((weak)) const char *qemu_plugin_path_to_binary(void);
 
 extern int qemu_plugin_version;
 int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info,
@@ -144,6 +148,7 @@ struct qp_proc {
 	int fd;			/* of shm */
 	int who_fd;		/* of /proc/thread-self, the link itself; -1: none */
 	uint32_t argc;		/* what the first stack must hold */
+	int api;		/* version of qemu's plugin interface */
 	bool truth;
 	bool always;		/* static programs get sysroot, too */
 	const struct qp_machine *machine;	/* set before all else */

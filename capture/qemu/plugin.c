@@ -245,10 +245,30 @@ static void start_qemu(const struct soft_exec *x,
 	free(envp);
 }
 
+/* The program in qemu's own command line: qp.argc words from its end. Kept for ever. */
+static const char *program_argument(void)
+{
+	static char *words;
+	static size_t cap;
+	FILE *f = fopen("/proc/self/cmdline", "re");
+	uint32_t n = 0;
+	ssize_t at;
+
+	if (!f)
+		return NULL;
+	at = getdelim(&words, &cap, EOF, f);
+	fclose(f);
+	for (; at > 0; at--)
+		if (!words[at - 1] && n++ == qp.argc)
+			break;
+	return n && words ? words + at : NULL;
+}
+
 /* /proc/self/exe as the guest sees it; *owned is the caller's to free. */
 static const char *own_program(char **owned)
 {
-	const char *path = qemu_plugin_path_to_binary();
+	const char *path = qemu_plugin_path_to_binary ?
+				   qemu_plugin_path_to_binary() : program_argument();
 
 	*owned = path ? realpath(path, NULL) : NULL;
 	return *owned;
@@ -301,8 +321,20 @@ static void qp_exec(bool at, const uint64_t *args)
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-__attribute__((visibility("default")))
-int qemu_plugin_version = QEMU_PLUGIN_VERSION;
+/*
+ * qemu reads this after it has loaded the object, before the first call, and wants it
+ * between two versions: 0 and 1 in 7.2, 2 and 4 in 10.0. What a qemu has says which it
+ * is: scoreboards came with version 2, reading memory with 4.
+ */
+__attribute__((visibility("default"))) int qemu_plugin_version = 1;
+
+__attribute__((constructor)) static void find_version(void)
+{
+	if (dlsym(RTLD_DEFAULT, "qemu_plugin_read_memory_vaddr"))
+		qemu_plugin_version = 4;
+	else if (dlsym(RTLD_DEFAULT, "qemu_plugin_scoreboard_new"))
+		qemu_plugin_version = 2;
+}
 
 HIDDEN struct qp_proc qp = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -774,6 +806,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info,
 	fcntl(qp.who_fd, F_SETFD, FD_CLOEXEC);
 	if (map_shm(option_int(argc, argv, "fd")) < 0)
 		qp_die("auxkit-qemu: this object is for use by auxcap alone\n");
+	qp.api = info->version.cur;
 	qp.machine = qp_machine_find(info->target_name);
 	if (!qp.machine || info->system_emulation ||
 	    qp.machine->elf != qp.header->machine)

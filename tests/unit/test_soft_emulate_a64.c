@@ -180,9 +180,11 @@ static void check_log(const char *const words[], const char *args)
 	if (fd < 0)
 		return;
 	run(&s, words, &status, 4000000, &diag);
-	snprintf(command, sizeof(command), "exec env -i qemu-aarch64 "
+	/* qemu 8.1 has another name for -singlestep, 10.0 that alone */
+	snprintf(command, sizeof(command), "one=-one-insn-per-tb; qemu-aarch64 -h | "
+		 "grep -q -e $one || one=-singlestep; exec env -i qemu-aarch64 "
 		 "-cpu max,pauth-impdef=on -L /usr/aarch64-linux-gnu -0 %s "
-		 "-singlestep -d exec,nochain -D %s %s %s >/dev/null",
+		 "$one -d exec,nochain -D %s %s %s >/dev/null",
 		 program(name), log, program(name), args);
 	f = system(command) == 0 ? fdopen(fd, "r") : NULL;
 	if (f)
