@@ -16,7 +16,7 @@ export PKG_CONFIG_PATH=$root/lib/pkgconfig LD_LIBRARY_PATH=$root/lib
 
 # What it exports: what the headers declare, the map lists, and nothing else.
 sed -n 's/^\t\(aux_.*\);$/\1/p' decode/lib/api/libauxdecode.map | sort >"$SCRATCH/map"
-cat include/aux/{decode,reader,error}.h | tr '\n\t' '  ' | sed 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/,,g; s/[;{}]/\n/g' |
+cat include/aux/{decode,cursor,reader,error}.h | tr '\n\t' '  ' | sed 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/,,g; s/[;{}]/\n/g' |
 	grep -v 'inline' | grep -oE '\<aux_[a-z_]+\(' | tr -d '(' | sort -u >"$SCRATCH/declared"
 that "the map lists what the headers declare" "$SCRATCH/differ" \
 	eval 'diff "$SCRATCH/declared" "$SCRATCH/map" >"$SCRATCH/differ"'
@@ -50,6 +50,8 @@ build count_flow tools/examples/count_flow.c
 build coverage_map tools/examples/coverage_map.c
 build source_lines tools/examples/source_lines.c
 build api_use tests/api_use.c
+build last_calls tools/examples/last_calls.c
+build api_cursor tests/api_cursor.c
 # The header alone. Without permission, or without perf events, it says so.
 # shellcheck disable=SC2086
 $cc $flags -I"$root/include" tools/examples/self_count.c -o "$SCRATCH/self_count" >"$SCRATCH/cc" 2>&1
@@ -93,6 +95,37 @@ done
 that "a recording with gaps has some" "$SCRATCH/count" grep -q 'total.*gaps [1-9]' "$SCRATCH/count"
 that "and count_flow names them" - eval \
 	'"$SCRATCH/count_flow" "$SCRATCH/gaps.data" | grep -q "^gap overflow at offset 0x[0-9a-f]* in thread"'
+
+# A cursor: what ran, forwards and back; each call, branch and line; positions.
+record "$SCRATCH/cursor.data" -e soft_pt/native/u -- "$programs/replayed"
+cursor() { "$SCRATCH/api_cursor" "$1" "$SCRATCH/cursor.data" "${@:2}"; }
+"$auxdecode" insn -F ip,insn "$SCRATCH/cursor.data" 2>/dev/null | grep -v '^#' >"$SCRATCH/code"
+awk '{ print $1 }' "$SCRATCH/code" >"$SCRATCH/insns"
+for how in forwards back calls calls-back branches lines lines-back; do
+	cursor $how >"$SCRATCH/cursor.$how" 2>"$SCRATCH/err"
+	ok $? "cursor: $how, to the edge" "$SCRATCH/err"
+done
+that "cursor: forwards: as auxdecode insn" - cmp -s "$SCRATCH/insns" "$SCRATCH/cursor.forwards"
+that "cursor: back: the same" - eval 'tac "$SCRATCH/cursor.back" | cmp -s - "$SCRATCH/insns"'
+awk '$2 == "call" { print $1 }' "$SCRATCH/code" >"$SCRATCH/want"
+that "cursor: calls: $(wc -l <"$SCRATCH/want")" "$SCRATCH/cursor.calls" cmp -s "$SCRATCH/want" "$SCRATCH/cursor.calls"
+that "cursor: calls, back" - eval 'tac "$SCRATCH/cursor.calls-back" | cmp -s - "$SCRATCH/want"'
+awk '$2 ~ /^(j|call|ret|syscall|loop)/ || $3 ~ /^(jmp|ret)/ { print $1 }' "$SCRATCH/code" >"$SCRATCH/want"
+# the last one is where the program ended, and did not come back
+that "cursor: branches: $(wc -l <"$SCRATCH/want")" "$SCRATCH/cursor.branches" \
+	eval 'diff "$SCRATCH/want" "$SCRATCH/cursor.branches" >"$SCRATCH/differ"; [ "$(grep -c "^[<>]" "$SCRATCH/differ")" -le 1 ]'
+fib=$("$auxdecode" insn -F ip,sym "$SCRATCH/cursor.data" 2>/dev/null | awk '$2 == "fib+0x0" { print $1; exit }')
+n=$(grep -cx "${fib:-none}" "$SCRATCH/insns")
+is "$(cursor points "${fib:-0}")" "$n $n" "cursor: a run stops as often as the address ran, both ways"
+that "cursor: lines: as many as there are, $(wc -l <"$SCRATCH/cursor.lines")" - \
+	test "$(wc -l <"$SCRATCH/cursor.lines")" -gt $((3 * n)) -a "$(wc -l <"$SCRATCH/cursor.lines-back")" -gt $((3 * n))
+cursor restore
+is $? 0 "cursor: positions are where they were"
+cursor bad
+is $? 0 "cursor: what cannot be is refused"
+"$SCRATCH/last_calls" "$SCRATCH/cursor.data" 5 >"$SCRATCH/out" 2>"$SCRATCH/err"
+is $? 0 "last_calls: status 0"
+that "last_calls: five calls, then who called" "$SCRATCH/out" eval '[ "$(grep -c " -> " "$SCRATCH/out")" = 5 ] && grep -qi "^#0 .*_exit+0x" "$SCRATCH/out" && grep -q "^#[1-9] .*exit" "$SCRATCH/out"'
 
 # Source lines and inlined functions of each instruction that ran, against addr2line;
 # DWARF 4, for addr2line 2.40 has wrong files of some functions with 5. What comes of

@@ -15,7 +15,7 @@ that "nothing is compiled on the way" "$SCRATCH/make" not grep -qE ' -c -o |LD|C
 for f in bin/auxcap bin/auxdecode libexec/auxkit/auxkit-qemu.so share/man/man1/auxcap.1 \
 	share/man/man1/auxdecode.1 share/man/man1/auxdecode-calls.1 share/man/man7/auxkit-glossary.7 \
 	share/man/man7/auxkit-tutorial.7 share/man/man3/aux_self.3 include/aux/reader.h include/aux/decoder.h \
-	share/man/man3/libauxdecode.3 lib/libauxdecode.so.0 lib/pkgconfig/libauxdecode.pc \
+	share/man/man3/libauxdecode.3 share/man/man3/aux_cursor.3 lib/libauxdecode.so.0 lib/pkgconfig/libauxdecode.pc \
 	share/doc/auxkit/README.md share/doc/auxkit/examples/count_flow.c \
 	share/bash-completion/completions/auxcap share/zsh/site-functions/_auxdecode \
 	share/fish/vendor_completions.d/auxcap.fish; do

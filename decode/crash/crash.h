@@ -16,7 +16,7 @@
 
 #include "decode/lib/elf/core.h"
 #include "decode/lib/session/session.h"
-#include "decode/replay/replay.h"
+#include "decode/lib/replay/replay.h"
 
 #define CRASH_FRAMES 64
 #define CRASH_LINES 200		/* of each list, at most */

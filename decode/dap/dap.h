@@ -11,7 +11,7 @@
 #ifndef DECODE_DAP_DAP_H
 #define DECODE_DAP_DAP_H
 
-#include "decode/replay/replay.h"
+#include "decode/lib/replay/replay.h"
 
 struct dap_config {
 	const struct session_config *session;	/* path is that of the recording

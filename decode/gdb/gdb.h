@@ -12,7 +12,7 @@
 #ifndef DECODE_GDB_GDB_H
 #define DECODE_GDB_GDB_H
 
-#include "decode/replay/replay.h"
+#include "decode/lib/replay/replay.h"
 
 struct gdb_config {
 	struct session *session;

@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 /* Raised when functions are added. */
-#define AUX_DECODE_VERSION 3
+#define AUX_DECODE_VERSION 4
 /* That of the library that is linked. */
 unsigned aux_decode_version(void);
 

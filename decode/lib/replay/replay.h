@@ -54,6 +54,9 @@ void replay_times(const struct replay *r, uint64_t *from, uint64_t *to);
 /* The first instruction, and the last one. 1, or 0: there is none, and *at stays. */
 int replay_first(struct replay *r, struct replay_place *at, struct aux_diag *diag);
 int replay_last(struct replay *r, struct replay_place *at, struct aux_diag *diag);
+/* The first instruction from a time on. */
+int replay_seek(struct replay *r, uint64_t time_ns, struct replay_place *at,
+		struct aux_diag *diag);
 /* The same by what a person types: "begin", "end", and a time as it is shown or N% of the
  * trace, which is the first instruction from there on. -AUX_E_INVAL with a text: it is
  * none of these, or the trace has no times. */
@@ -66,6 +69,9 @@ struct replay_state {
 	uint64_t time_ns;	/* 0: unknown */
 	uint32_t tid;
 	int32_t cpu;		/* -1: unknown */
+	uint32_t stream;	/* the AUX stream, */
+	uint64_t offset;	/* where in it, and which of the instructions that these */
+	uint32_t insn;		/* bytes tell of one after the other */
 	uint16_t mode;		/* AUX_FLOW_MODE_* */
 	uint8_t end;		/* enum aux_range_end: how what runs there goes on */
 	bool no_code;		/* there are no bytes at pc */
@@ -94,6 +100,11 @@ struct replay_why {
 /* To the next instruction of a thread (the one before, back). */
 int replay_step(struct replay *r, struct replay_place *at, uint32_t tid, bool back,
 		struct replay_why *why, struct aux_diag *diag);
+
+/* As a step, to the next instruction of the thread (the one before, back) that ends in one of
+ * the ways of which ends has the bits, 1 << AUX_END_*. At an edge *at stays. */
+int replay_find(struct replay *r, struct replay_place *at, uint32_t tid, bool back,
+		uint32_t ends, struct replay_why *why, struct aux_diag *diag);
 
 /* Instructions of a thread that ran one after the other as they lie. */
 struct replay_block {

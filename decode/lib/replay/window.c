@@ -11,7 +11,7 @@
 
 #include "common/array.h"
 #include "common/diag.h"
-#include "decode/replay/impl.h"
+#include "decode/lib/replay/impl.h"
 
 struct fill {
 	struct window *w;
@@ -27,11 +27,11 @@ struct fill {
 
 static int add_ctx(struct window *w, const struct flow_ctx *ctx)
 {
-	const struct record_ctx c = { ctx->space, ctx->tid, ctx->cpu };
+	const struct record_ctx c = { ctx->space, ctx->tid, ctx->cpu, ctx->stream };
 	const struct record_ctx *last = w->n_ctx ? &w->ctx[w->n_ctx - 1] : NULL;
 
 	if (last && last->space == c.space && last->tid == c.tid &&
-	    last->cpu == c.cpu)
+	    last->cpu == c.cpu && last->stream == c.stream)
 		return 0;
 	return array_append(&w->ctx, &w->n_ctx, &w->cap_ctx, &c, sizeof(c));
 }
@@ -67,7 +67,7 @@ static int add(struct fill *f, uint64_t time_ns, const struct aux_flow *ev)
 	struct window *w = f->w;
 	struct record r = { .time_ns = time_ns, .ctx = (uint32_t)(w->n_ctx - 1),
 			    .kind = ev->kind, .what = ev->what,
-			    .flags = ev->flags };
+			    .flags = ev->flags, .offset = ev->offset };
 
 	if (ev->kind == AUX_FLOW_RANGE) {
 		r.first = ev->range.first;

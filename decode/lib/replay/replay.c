@@ -5,7 +5,7 @@
 
 #include "common/diag.h"
 #include "common/options.h"
-#include "decode/replay/impl.h"
+#include "decode/lib/replay/impl.h"
 
 #define FIRST_BYTES 65536	/* of trace, in the first window */
 
@@ -219,7 +219,7 @@ int replay_last(struct replay *r, struct replay_place *at, struct aux_diag *diag
 	return go_to_edge(r, w, true, err, at, diag);
 }
 
-static int seek(struct replay *r, uint64_t time_ns, struct replay_place *at,
+int replay_seek(struct replay *r, uint64_t time_ns, struct replay_place *at,
 		struct aux_diag *diag)
 {
 	int err;
@@ -259,7 +259,7 @@ int replay_seek_words(struct replay *r, const char *words, struct replay_place *
 	if (!read_time(r, words, &ns))
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"seek wants a time as 12.5 or 10ms, N%%, begin or end");
-	return seek(r, ns, at, diag);
+	return replay_seek(r, ns, at, diag);
 }
 
 int replay_state(struct replay *r, const struct replay_place *at,
@@ -278,6 +278,7 @@ int replay_state(struct replay *r, const struct replay_place *at,
 	*state = (struct replay_state){
 		.pc = ip_of(&k, at->insn), .time_ns = rec->time_ns,
 		.tid = ctx->tid, .cpu = ctx->cpu, .space = ctx->space,
+		.stream = ctx->stream, .offset = rec->offset, .insn = at->insn,
 		.mode = rec->flags & AUX_FLOW_MODE_MASK,
 		.end = at->insn + 1 < rec->n ? AUX_END_FALL : rec->what,
 	};
@@ -353,6 +354,49 @@ int replay_step(struct replay *r, struct replay_place *at, uint32_t tid, bool ba
 		*at = place_of(&k, edge(&k, back));
 		return 0;
 	}
+	if (rc == 0)
+		why->stop = REPLAY_EDGE;
+	return rc;
+}
+
+/* The walker's record, when it is of the thread: 1: it ends a find. */
+static int find_record(const struct walker *k, bool back, uint32_t ends,
+		       struct replay_place *at, struct replay_why *why)
+{
+	const struct record *rec = walker_record(k);
+
+	why->interrupted |= rec->kind == AUX_FLOW_ASYNC;
+	if (rec->kind == AUX_FLOW_GAP) {
+		why->stop = REPLAY_GAP;
+		why->cause = rec->what;
+	}
+	if (!is_code(k))
+		return 0;
+	if (why->stop == REPLAY_GAP) {
+		*at = place_of(k, edge(k, back));
+		return 1;
+	}
+	if (!(ends >> rec->what & 1))
+		return 0;
+	*at = place_of(k, rec->n - 1);
+	return 1;
+}
+
+int replay_find(struct replay *r, struct replay_place *at, uint32_t tid, bool back,
+		uint32_t ends, struct replay_why *why, struct aux_diag *diag)
+{
+	struct walker k;
+	int rc = walker_at(&k, r, at, diag);
+
+	*why = (struct replay_why){ .stop = REPLAY_DONE };
+	if (rc)
+		return rc;
+	if (!back && walker_tid(&k) == tid && at->insn + 1 < walker_record(&k)->n &&
+	    find_record(&k, back, ends, at, why))
+		return 0;
+	while ((rc = walker_move(&k, back)) > 0)
+		if (walker_tid(&k) == tid && find_record(&k, back, ends, at, why))
+			return 0;
 	if (rc == 0)
 		why->stop = REPLAY_EDGE;
 	return rc;
@@ -491,7 +535,7 @@ static bool next_part(struct runner *run, struct scan_part *part, uint64_t beyon
 /* Interrupted: as far as it had come, which is a time. */
 static int stop_there(struct runner *run, struct replay_why *why, uint64_t time_ns)
 {
-	int rc = seek(run->k.r, time_ns, run->at, run->k.diag);
+	int rc = replay_seek(run->k.r, time_ns, run->at, run->k.diag);
 
 	why->stop = REPLAY_INTERRUPTED;
 	return rc < 0 ? rc : 0;

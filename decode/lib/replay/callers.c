@@ -9,7 +9,7 @@
  * call of its handler, with the instruction that did not run as its return address.
  */
 #include "common/array.h"
-#include "decode/replay/impl.h"
+#include "decode/lib/replay/impl.h"
 
 #define MAX_BACK (16u << 20)	/* records that are looked at */
 #define MAX_LOOK 256		/* returns that may have been skipped */

@@ -4,7 +4,7 @@
  * recording, which keeps nothing but a time. Paths that lead by no point are known as
  * such once they were looked at.
  */
-#include "decode/replay/impl.h"
+#include "decode/lib/replay/impl.h"
 
 #define ASK_EVERY 4096		/* events, between two questions whether to stop */
 

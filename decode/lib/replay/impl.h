@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Private to decode/replay. window.c decodes a stretch of time into records and keeps
+ * Private to decode/lib/replay. window.c decodes a stretch of time into records and keeps
  * the last few; replay.c walks them; callers.c walks back to the calls.
  */
 #ifndef DECODE_REPLAY_IMPL_H
@@ -9,12 +9,13 @@
 #include <aux/flow.h>
 
 #include "decode/lib/session/expand.h"
-#include "decode/replay/replay.h"
+#include "decode/lib/replay/replay.h"
 
 /* A RANGE, GAP or ASYNC of the process, in the order of the merge. */
 struct record {
 	uint64_t first;		/* GAP: where, 0 unknown. ASYNC: what did not run */
 	uint64_t time_ns;
+	uint64_t offset;	/* of the stream */
 	uint32_t span;		/* to the last instruction, bytes */
 	uint32_t n;		/* instructions; 0: no RANGE */
 	uint32_t ctx;		/* index into ctx */
@@ -27,6 +28,7 @@ struct record_ctx {
 	const struct space *space;
 	uint32_t tid;
 	int32_t cpu;
+	uint32_t stream;
 };
 
 /* All that the process did in [from, to]. */
@@ -41,7 +43,7 @@ struct window {
 };
 
 #define REPLAY_WINDOWS 4
-#define REPLAY_RECORDS (512u << 10)	/* of one: 16 MiB */
+#define REPLAY_RECORDS (400u << 10)	/* of one: 16 MiB */
 #define REPLAY_LIMIT (32u << 20)	/* of one without times, or of one time */
 
 struct replay {
