@@ -18,7 +18,7 @@
 #define OPTIONS struct cmd_options
 #define END { .name = NULL }
 
-#define MAX_TABLES 11	/* of one command */
+#define MAX_TABLES 12	/* of one command */
 
 static int add_event(const struct option_row *row, void *config,
 		     const char *arg, struct aux_diag *diag)
@@ -134,11 +134,12 @@ static const struct option_row what_rows[] = {
 		  "FIFO, or --when, or with e the end) saves it",
 	  OPTION_AT(OPTIONS, kernel.snapshot, bool) },
 	{ .name = "when", .arg = "WHAT", .parse = cmd_parse_when,
-	  .values = "crash exit signal=SEGV signal=ABRT",
-	  .help = "wait for a moment: signal=SEGV, crash, exit; of soft_pt\n"
-		  "also FUNCTION, 'FUNCTION > 200us', else SUBSYSTEM:NAME\n"
-		  "(a tracepoint); may be repeated. With -S it saves the\n"
-		  "trace, else it is noted in the file" },
+	  .values = "crash exit signal=SEGV signal=ABRT signal=oom",
+	  .help = "wait for a moment: FUNCTION, 'FUNCTION > 200us',\n"
+		  "FILE:LINE, signal=SEGV, crash, exit, usdt:NAME:NAME; of\n"
+		  "the kernel SUBSYSTEM:NAME (a tracepoint), kprobe:NAME; may\n"
+		  "be repeated. With -S it saves the trace, else it is noted\n"
+		  "in the file" },
 	{ .name = "when-count", .arg = "N", .zero = "waits for nothing",
 	  .help = "take only the first N of them",
 	  OPTION_NUMBER(OPTIONS, when.count) },
@@ -154,6 +155,8 @@ static const struct option_row what_rows[] = {
 	{ .name = "delay", .letter = 'D', .arg = "MS",
 	  .parse = cmd_parse_delay, .marked = true,
 	  .help = "start after MS milliseconds; -1: when --control says so" },
+	END,
+}, control_rows[] = {
 	{ .name = "control", .arg = "fifo:COMMANDS[,ACKS]", .marked = true,
 	  .help = "enable, disable, snapshot [LABEL], switch, ping,\n"
 		  "evlist, stop",
@@ -240,8 +243,9 @@ static const struct {
 	const struct option_row *rows;
 } sections[] = {
 	{ "What to record", what_rows },  { "Whom to record", whom_rows },
-	{ "When", when_rows },		  { "Where to", output_rows },
-	{ NULL, where_rows },		  { "Software sources", soft_rows },
+	{ "When", when_rows },		  { NULL, control_rows },
+	{ "Where to", output_rows },	  { NULL, where_rows },
+	{ "Software sources", soft_rows },
 	{ "General", status_rows },	  { NULL, repair_rows },
 	{ NULL, verbose_rows },		  { NULL, quiet_rows },
 	{ NULL, help_rows },
@@ -254,13 +258,15 @@ static const struct command {
 	const struct option_row *tables[MAX_TABLES + 1];	/* NULL-ended */
 } commands[] = {
 	{ "record", "record a program, a process or the machine",
-	  { what_rows, whom_rows, when_rows, output_rows, where_rows, soft_rows,
-	    status_rows, verbose_rows, quiet_rows, help_rows, NULL } },
+	  { what_rows, whom_rows, when_rows, control_rows, output_rows, where_rows,
+	    soft_rows, status_rows, verbose_rows, quiet_rows, help_rows, NULL } },
 	{ "list", "events that can be recorded here", { help_rows, NULL } },
 	{ "doctor", "what works on this machine, and what would fix the rest",
 	  { help_rows, NULL } },
 	{ "repair", "complete a recording whose writer was killed",
 	  { repair_rows, output_rows, quiet_rows, help_rows, NULL } },
+	{ "crash-handler", "for core_pattern: a snapshot, and the core beside it",
+	  { control_rows, output_rows, help_rows, NULL } },
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -295,6 +301,7 @@ static int print_help(void)
 {
 	fputs("usage: auxcap [record] [OPTIONS] [--] [PROGRAM [ARGUMENTS]]\n"
 	      "       auxcap list [WHAT] | doctor | repair [-n] [-o OUT] FILE\n"
+	      "       auxcap crash-handler --control FIFOS [-o DIR] PID TID SIGNAL\n"
 	      "Records what a program, a process or a machine executes, as a "
 	      "perf.data file.\n\n", stdout);
 	for (size_t i = 0; i < N_SECTIONS; i++) {
@@ -400,6 +407,8 @@ static int run(struct cmd_options *o, const char *command)
 		return !left[0] || left[1] ?
 			       cmd_usage("repair takes one FILE") :
 			       cmd_repair(left[0], o->path, o->dry_run, o->quiet);
+	if (!strcmp(command, "crash-handler"))
+		return cmd_crash_handler(o);
 	if (!left[0] && !t->pids && !t->tids && !t->cpus && !t->all_cpus &&
 	    !t->cgroup)
 		return cmd_usage("no program to record");

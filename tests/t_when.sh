@@ -37,6 +37,21 @@ soft="-e soft_pt//u"
 	refused "emulate" 'needs step or native' -e soft_pt/emulate/u --when main
 	refused "-S by thread" 'without --per-thread' $soft -S --per-thread
 }
+# what the kernel starts, without it
+handler() {
+	local want=$1 text=$2
+	shift 2
+	"$auxcap" crash-handler "$@" >"$out" 2>"$err" </dev/null
+	is $? "$want" "crash-handler: $text: status $want"
+}
+fifos=fifo:$SCRATCH/no,$SCRATCH/none
+handler 2 "without a process" --control "$fifos" 1 2
+handler 2 "no number" --control "$fifos" 1 2 SEGV
+handler 2 "without a recorder" 1 2 11
+handler 2 "no directory" --control "$fifos" -o "$SCRATCH/nowhere" 1 2 11
+handler 1 "nobody reads" --control "$fifos" -o "$SCRATCH" 4194000 4194000 11
+that "crash-handler: it is said" "$err" grep -q 'error: .*/none: No such file' "$err"
+that "crash-handler: the core is saved nevertheless" - test -f "$SCRATCH/core.4194000"
 need_soft
 
 # record BACK-END OPTION... -- PROGRAM: into $data

@@ -60,6 +60,7 @@ extern const struct habit cmd_habits[];
 int cmd_record(struct cmd_options *o);
 int cmd_list(const char *what);		/* NULL: everything, in short */
 int cmd_doctor(void);
+int cmd_crash_handler(const struct cmd_options *o);
 int cmd_repair(const char *path, const char *output, bool dry_run, bool quiet);
 
 /* "auxcap: error: text", one line written at once. Returns CMD_USAGE for

@@ -52,5 +52,27 @@ for source in intel_pt//u soft_pt//u; do
 	is "$(labels)" 1 "$source: with its snapshot"
 	that "$source: of the victim" "$log" [ "$(dmesg | sed -n 's/.*Killed process \([0-9]*\) (perl).*/\1/p' | tail -n 1)" = "$(awk '{ print $1 }' "$log")" ]
 done
+
+# ---- core_pattern: the machine records all the time ----
+cp "$auxcap" /tmp/auxcap
+mkfifo /tmp/c /tmp/k
+exec 7<>/tmp/c 8<>/tmp/k
+rm -f "$data"
+/tmp/auxcap -o "$data" -e intel_pt//u -a -S -m ,64K --control fifo:/tmp/c,/tmp/k >"$out" 2>"$err" </dev/null 7>&- 8>&- &
+bg=$!
+echo ping >&7
+read -r <&8
+echo '|/tmp/auxcap crash-handler --control fifo:/tmp/c,/tmp/k -o /tmp/work %P %I %s' >/proc/sys/kernel/core_pattern
+ulimit -c unlimited
+(exec "$programs/crashes" call) 7>&- 8>&- &
+pid=$!
+wait $pid
+echo stop >&7
+rec_end 0 "crash-handler"
+that "crash-handler: a snapshot with who, and why" "$out" eval '"$auxdecode" info "$data" >"$out"; grep -q "crash: $pid/$pid signal 11 crashes" "$out"'
+that "crash-handler: the core beside it" "$work/core.$pid" eval 'readelf -h "$work/core.$pid" 2>/dev/null | grep -q "CORE (Core file)"'
+that "crash-handler: the core is its owner's alone" "$work/core.$pid" [ "$(stat -c %a "$work/core.$pid")" = 600 ]
+echo core >/proc/sys/kernel/core_pattern
+dmesg | grep crash-handler
 kernel_quiet "triggers"
 echo "done"
