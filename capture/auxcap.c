@@ -140,6 +140,9 @@ static const struct option_row what_rows[] = {
 		  "the kernel SUBSYSTEM:NAME (a tracepoint), kprobe:NAME; may\n"
 		  "be repeated. With -S it saves the trace, else it is noted\n"
 		  "in the file" },
+	{ .name = "window", .arg = "FUNCTION", .parse = cmd_parse_window, .marked = true,
+	  .help = "record only between the begin of a call and its return;\n"
+		  "may be repeated" },
 	{ .name = "when-count", .arg = "N", .zero = "waits for nothing",
 	  .help = "take only the first N of them",
 	  OPTION_NUMBER(OPTIONS, when.count) },

@@ -56,6 +56,13 @@ static unsigned count(struct aux_cursor *c, uint64_t address, int direction)
 	return n;
 }
 
+static int points(struct aux_cursor *c, uint64_t address)
+{
+	unsigned back = count(c, address, AUX_CURSOR_BACK);
+
+	return printf("%u %u\n", back, count(c, address, AUX_CURSOR_FORWARDS)) < 0;
+}
+
 static int restore(struct aux_cursor *c)
 {
 	struct aux_cursor_position saved[64];
@@ -132,8 +139,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(how, "lines-back"))
 		rc = walk(c, AUX_CURSOR_LINE, AUX_CURSOR_BACK);
 	else if (!strcmp(how, "points") && argc > 3)
-		rc = printf("%u", count(c, strtoull(argv[3], NULL, 16), AUX_CURSOR_BACK)) < 0 ||
-		     printf(" %u\n", count(c, strtoull(argv[3], NULL, 16), AUX_CURSOR_FORWARDS)) < 0;
+		rc = points(c, strtoull(argv[3], NULL, 16));
 	else
 		rc = restore(c);
 	aux_cursor_close(c);

@@ -29,6 +29,7 @@ case_command() {
 	hello_asm|hello_static|threads|jit|forkexec|dlopen|vdso|throw|feature|jitter|attached|paused|sorts)
 		cmd=("$programs/$1") ;;
 	threads_few) cmd=("$programs/threads" 3 5) ;;
+	hits) cmd=("$programs/moments" hits) ;;
 	slow) cmd=("$programs/moments" slow) ;;
 	feature_timer) cmd=("$programs/feature" timer) ;;
 	feature_few) cmd=("$programs/feature" recursion longjmp altstack segv fpe trap rep

@@ -15,7 +15,7 @@ not_lines() { grep -vE '^(ok|limited|no) +[a-z0-9_-]+ +[^ ]|^ +fix: [^ ]|^works 
 that "each line begins with its state" "$out" not not_lines
 is "$(grep -c '^works now: ' "$out")" 1 "one summary"
 is "$(tail -n 1 "$out" | cut -c1-11)" "works now: " "which is the last line"
-for topic in kernel machine perf-events permission memory lockdown kernel-names kernel-code disk; do
+for topic in kernel machine perf-events permission memory lockdown kernel-names kernel-code triggers disk; do
 	that "$topic is told of" "$out" grep -qE "^(ok|limited|no) +$topic " "$out"
 done
 if grep -q '^works now: nothing' "$out"; then

@@ -41,6 +41,7 @@ add auxcap pid apart
 add auxcap when slow
 ! have perf || add auxcap sched waits
 [ "$kernel" != newest ] || add auxcap pause paused
+[ "$kernel" != newest ] || add auxcap window hits
 add perf cpu hello_static threads_few forkexec
 add perf thread feature_few
 add perf pid threads_few
@@ -151,7 +152,7 @@ exact() { # NAME WANTED_THREADS
 	[[ $name != *-apart ]] || root=--symfs=$SCRATCH/apart
 	# The kernel's copy of an instruction with a probe is neither here nor there.
 	timeout 500 "$auxdecode" insn ${vdso:+"$vdso"} ${root:+"$root"} -F tid,ip "$out/$name.data" 2>"$err" |
-		grep -v ' 7fffffffe[0-9a-f]*$' | "$truthcmp" "$out/$name.truth" >"$log"
+		grep -v ' 7fffffffe\(0[89a-f].\|[1-9a-f]..\)$' | "$truthcmp" "$out/$name.truth" >"$log"
 	rc="${PIPESTATUS[*]}"
 	[ "$rc" = "0 0 0" ] || cat "$err" >>"$log"
 	sum=$(grep '^total' "$log")
@@ -193,7 +194,7 @@ judge() { # RECORDER:MODE:CASE
 	exact "$name" "$(threads "$mode" "$case")"
 	# perf takes this machine's vDSO for the guest's, and has no generated code; and
 	# perf 6.1 gives a RET twice where the trace begins with it.
-	if [[ ! $case =~ ^(vdso|jitter|attached|paused|apart|slow|waits)$ ]] && have perf; then
+	if [[ ! $case =~ ^(vdso|jitter|attached|paused|apart|slow|waits|hits)$ ]] && have perf; then
 		by_perf "$name" "$case"
 	fi
 	[ "$tool" = auxcap ] || return
@@ -203,6 +204,14 @@ judge() { # RECORDER:MODE:CASE
 	[ "$case" != paused ] || parts "$name"
 	[ "$mode" != when ] || slowest "$name"
 	[ "$mode" != sched ] || switched "$name"
+	[ "$mode" != window ] || windows "$name"
+}
+
+# Each call of the function of the thread that is followed, and nothing else but what the
+# kernel made the program run for its probes.
+windows() { # NAME
+	"$auxdecode" insn -F ip,sym "$out/$1.data" 2>"$err" | grep -v '^#' >"$log"
+	is "$(awk '!/^7fffffffe/ { sub(/\+.*/, "", $2); print $2 }' "$log" | sort -u | xargs)" "shop::till::ring(unsigned" "$1: nothing but the function"
 }
 
 # The one call of 10,000 that takes long is in its snapshot, with all its instructions and as

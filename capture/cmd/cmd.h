@@ -34,6 +34,7 @@ struct cmd_options {
 	struct kernel_options kernel;	/* words and target.argv not yet set */
 	struct triggers when;	/* --when and what goes with it; as events of the kernel:
 				 * with their filters */
+	struct triggers windows;	/* --window */
 	char when_event[TRIGGERS_MAX][128], when_filter[TRIGGERS_MAX][256];
 	struct writer_options writer;
 	unsigned switch_keep;
@@ -75,7 +76,8 @@ __attribute__((format(printf, 1, 2)))
 int cmd_usage(const char *fmt, ...);
 
 /* parse.c: values of options, into a struct cmd_options. */
-option_parse cmd_parse_when, cmd_parse_mmap, cmd_parse_switch, cmd_parse_delay, cmd_parse_level,
+option_parse cmd_parse_when, cmd_parse_window,
+	cmd_parse_mmap, cmd_parse_switch, cmd_parse_delay, cmd_parse_level,
 	cmd_parse_threads, cmd_parse_max_size, cmd_parse_keep, cmd_parse_inject,
 	cmd_parse_aux_sample, cmd_stop_with_flag, cmd_stop_with_text;
 

@@ -416,6 +416,10 @@ static void doctor_check_soft(struct doctor *d)
 		doctor_missing(d, "soft_pt: neither qemu-x86_64 nor ptrace");
 }
 
+#define PERFMON_FIX							\
+	"sudo setcap cap_perfmon,cap_ipc_lock,cap_sys_ptrace=ep "		\
+	"\"$(readlink -f \"$(command -v auxcap)\")\""
+
 /* tracefs has its own mount since Linux 4.1; before, and on many systems still,
  * it is below debugfs. */
 static void check_tracefs(struct doctor *d)
@@ -520,9 +524,38 @@ static void check_debuginfod(struct doctor *d)
 		   "is installed is found");
 }
 
+/* What --when needs: its signals and ends are tracepoints, its functions are uprobes. A trace
+ * by software needs none of it. */
+static void check_triggers(struct doctor *d)
+{
+	static const char soft[] = "-e soft_pt//u waits for functions, durations, signals and "
+				   "ends without rights";
+	bool may_all = d->sys.cap_perfmon || d->sys.cap_admin;
+	char path[1024];
+
+	snprintf(path, sizeof(path), "%s/kernel/tracing/uprobe_events", d->env->sys);
+	if (!doctor_exists(d->env->sys, "bus/event_source/devices/uprobe"))
+		doctor_say(d, DOCTOR_LIMITED, "triggers", "a kernel with CONFIG_UPROBE_EVENTS "
+			   "(4.17)", "this kernel has no uprobes: no --when FUNCTION with "
+			   "its events; %s", soft);
+	else if (!access(path, W_OK))
+		doctor_say(d, DOCTOR_OK, "triggers", "", "--when FUNCTION, FILE:LINE, usdt:, "
+			   "kprobe:, tracepoints, signals, crash, exit");
+	else if (may_all)
+		doctor_say(d, DOCTOR_LIMITED, "triggers",
+			   "write permission below /sys/kernel/tracing",
+			   "--when FUNCTION works, but a thread that moves to another CPU just "
+			   "then may be missed or counted twice: %s may not be written to", path);
+	else
+		doctor_say(d, DOCTOR_LIMITED, "triggers", "sudo auxcap, or: " PERFMON_FIX,
+			   "--when FUNCTION of the kernel's events needs CAP_PERFMON, and "
+			   "tracepoints, signals, crash and exit do, too; %s", soft);
+}
+
 static void doctor_check_code(struct doctor *d)
 {
 	check_tracefs(d);
+	check_triggers(d);
 	check_kallsyms(d);
 	check_kcore(d);
 	check_debuginfod(d);
@@ -812,10 +845,6 @@ static void doctor_check_pmus(struct doctor *d)
  */
 
 #define VERSION(a, b) ((a) * 1000 + (b))
-#define PERFMON_FIX							\
-	"sudo setcap cap_perfmon,cap_ipc_lock,cap_sys_ptrace=ep "		\
-	"\"$(readlink -f \"$(command -v auxcap)\")\""
-
 /* "6.12.3-amd64" as 6012: distributions append what they like. */
 static long version_of(const char *release)
 {
@@ -838,7 +867,7 @@ static void check_kernel(struct doctor *d)
 		{ VERSION(5, 4), "aux-output (5.4)" },
 		{ VERSION(5, 5), "--aux-sample (5.5)" },
 		{ VERSION(5, 8), "CAP_PERFMON (5.8; CAP_SYS_ADMIN instead)" },
-		{ VERSION(6, 13), "aux-action pause/resume (6.13)" },
+		{ VERSION(6, 13), "aux-action pause/resume, exact --window (6.13)" },
 	};
 	long v = version_of(d->env->release);
 	char lacks[256] = "";

@@ -124,6 +124,23 @@ int cmd_parse_when(const struct option_row *row, void *config, const char *arg,
 	return trigger_add(&((struct cmd_options *)config)->when, arg, diag);
 }
 
+int cmd_parse_window(const struct option_row *row, void *config, const char *arg,
+		     struct aux_diag *diag)
+{
+	struct triggers *t = &((struct cmd_options *)config)->windows;
+	const struct trigger *tr = &t->v[t->n];
+	int err = trigger_add(t, arg, diag);
+
+	(void)row;
+	if (err)
+		return err;
+	if ((tr->kind == TRIGGER_FUNCTION || (tr->kind == TRIGGER_KPROBE && !tr->addr)) &&
+	    !tr->longer_ns)
+		return 0;
+	return option_refuse(diag, "--window wants a function, which begins and returns, not "
+			     "\"%.60s\"", arg);
+}
+
 int cmd_parse_mmap(const struct option_row *row, void *config, const char *arg,
 		   struct aux_diag *diag)
 {

@@ -872,6 +872,7 @@ static int take_triggers(struct cmd_options *o)
 		o->n_words++;
 	}
 	o->kernel.triggers = o->when.n ? &o->when : NULL;
+	o->kernel.windows = o->windows.n ? &o->windows : NULL;
 	return CMD_OK;
 }
 
@@ -945,5 +946,6 @@ int cmd_record(struct cmd_options *o)
 	status = rec.ops == &source_kernel ? record_kernel(&rec, &job) :
 					     record_software(&rec, &job, by_default);
 	triggers_fini(&o->when);
+	triggers_fini(&o->windows);
 	return status;
 }

@@ -639,9 +639,12 @@ static void drop_sampling_modifiers(struct evlist_event *ev)
 #define SP_BIT UINT64_C(0)
 #endif
 
-static void add_stack(struct evlist_event *ev)
+static void finish_probe(struct build *b, struct evlist_event *ev)
 {
-	if (ev->probe->what == PROBE_MOMENT || !SP_BIT)
+	ev->attr.freq = 0;
+	ev->attr.sample_period = 1;
+	set_aux_action(&ev->attr, b->word->action);
+	if (ev->probe->what == PROBE_MOMENT || b->word->action || !SP_BIT)
 		return;
 	ev->attr.sample_type |= PERF_SAMPLE_REGS_INTR;
 	ev->attr.sample_regs_intr = SP_BIT;
@@ -664,18 +667,20 @@ static int configure(struct build *b, struct evlist_event *ev)
 		 * it. */
 		ev->attr.sample_period = 1;
 		ret = ev->aux->configure(ev, b->o, b->diag);
+		if (b->o->start_paused)
+			set_aux_action(&ev->attr, EVLIST_START_PAUSED);
 	} else {
 		ret = set_sampling(ev, b->o, b->diag);
 	}
 	if (!ret)
 		ret = set_terms(ev, b->diag);
 	ev->trigger = b->word->trigger;
+	ev->probe = b->word->probe;
+	if (ev->probe)
+		finish_probe(b, ev);
 	if (ev->trigger) {	/* each one, whatever -F and -c say */
 		ev->attr.freq = 0;
 		ev->attr.sample_period = 1;
-		ev->probe = b->word->probe;
-		if (ev->probe)
-			add_stack(ev);
 		/* whoever wants memory, the victim is another */
 		ev->any_task = !b->o->system_wide && !strcmp(ev->spec.text, EVLIST_OOM);
 	}
@@ -720,10 +725,10 @@ static int set_probe_config(struct build *b, struct evlist_event *ev, const stru
 	const struct pmu_format *ret = pmu_format_find(ev->pmu, "retprobe");
 	const struct pmu_format *counter = pmu_format_find(ev->pmu, "ref_ctr_offset");
 
-	if ((p->what == PROBE_RETURN && (!ret || pmu_format_set(ret, &ev->attr, 1))) ||
+	if ((probe_is_return(p) && (!ret || pmu_format_set(ret, &ev->attr, 1))) ||
 	    (p->semaphore && (!counter || pmu_format_set(counter, &ev->attr, p->semaphore))))
 		return diag_set(b->diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-				"--when \"%.80s\": this kernel has no %s", p->name,
+				"\"%.80s\": this kernel has no %s", p->name,
 				p->semaphore ? "semaphores of USDT (Linux 4.20 has)" :
 					       "probes of returns");
 	ev->attr.config1 = (uint64_t)(uintptr_t)p->where;
@@ -738,7 +743,7 @@ static int add_probe(struct build *b, const struct probe *p)
 	struct aux_diag why = { 0 };
 	int ret;
 
-	if (!ev || asprintf(&ev->name, "%s%s", p->name, p->what == PROBE_RETURN ?
+	if (!ev || asprintf(&ev->name, "%s%s", p->name, probe_is_return(p) ?
 			    " (return)" : "") < 0)
 		return out_of_memory(b->diag);
 	ret = event_parse(&ev->spec, p->kernel ? "kprobe//" : "uprobe//u", b->diag);
@@ -746,17 +751,16 @@ static int add_probe(struct build *b, const struct probe *p)
 		return ret;
 	if (pmu_open(&ev->pmu, b->o->sysfs ? b->o->sysfs : PMU_SYSFS, name, &why))
 		return diag_set(b->diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-				"--when \"%.80s\": this kernel has no %ss "
+				"\"%.80s\": this kernel has no %ss "
 				"(CONFIG_%s_EVENTS, Linux 4.17)", p->name, name,
 				p->kernel ? "KPROBE" : "UPROBE");
 	ev->attr.type = ev->pmu->type;
 	set_common(ev, b->o);
 	ev->attr.inherit = 0;
-	ev->attr.sample_period = 1;
 	ev->any_task = !b->o->system_wide;
-	ev->trigger = p->trigger;
+	ev->trigger = b->word->trigger;
 	ev->probe = p;
-	add_stack(ev);
+	finish_probe(b, ev);
 	if (p->filter && !(ev->filter = strdup(p->filter)))
 		return out_of_memory(b->diag);
 	return set_probe_config(b, ev, p);

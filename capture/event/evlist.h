@@ -39,6 +39,8 @@ struct evlist_event {
 	bool immediate;		/* enabled when opened, not on exec */
 	uint32_t trigger;	/* as in its evlist_word */
 	const struct probe *probe;	/* the same */
+	bool held;		/* --window, where the kernel cannot pause: enabled by us
+				 * alone */
 };
 
 struct evlist {
@@ -61,6 +63,7 @@ struct evlist_word {
 	const char *filter;	/* the --filter that followed it, or NULL */
 	uint32_t trigger;	/* of --when, from 1: each time wakes us; 0: none */
 	const struct probe *probe;	/* a uprobe or kprobe in place of text; NULL: none */
+	uint32_t action;	/* enum evlist_aux_action that its samples make; 0: none */
 };
 
 struct evlist_options {
@@ -75,6 +78,7 @@ struct evlist_options {
 	uint32_t aux_sample_size;	/* --aux-sample, 0: none */
 	uint64_t freq, period;	/* -F, -c; 0: the event's or the default */
 	bool callgraph;		/* -g */
+	bool start_paused;	/* AUX events, which members of their groups resume */
 };
 
 /* The tracepoint of signal=oom. */

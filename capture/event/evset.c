@@ -113,17 +113,36 @@ static int explain_switch(int err, bool on, struct aux_diag *diag)
 
 /* From last to first: side-band, which evlist puts last, runs before the
  * trace. */
-int evset_enable(struct evset *s, struct aux_diag *diag)
+int evset_enable(struct evset *s, const struct evlist *l, struct aux_diag *diag)
 {
 	int ret, first = 0;
 	size_t i;
 
 	for (i = s->n_fds; i-- > 0;) {
+		if (l->events[s->fds[i].event].held)
+			continue;
 		ret = switch_fd(&s->fds[i], true);
 		if (ret && !first)
 			first = ret;
 	}
 	return first ? explain_switch(first, true, diag) : 0;
+}
+
+bool evset_can_pause(const struct evlist *l)
+{
+	struct perf_event_attr attr = l->events[0].attr;
+	long fd;
+
+	if (!l->n_aux)
+		return true;
+	attr.disabled = 1;
+	attr.inherit = attr.enable_on_exec = 0;
+	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1,
+		     (unsigned long)PERF_FLAG_FD_CLOEXEC);
+	if (fd >= 0)
+		close((int)fd);
+	/* Any other error will be met, and explained, when it is opened. */
+	return fd >= 0 || (errno != EINVAL && errno != EOPNOTSUPP && errno != E2BIG);
 }
 
 int evset_disable(struct evset *s, struct aux_diag *diag)
@@ -696,6 +715,11 @@ static void set_start(struct opening *o, struct evlist_event *e, bool wide)
 {
 	bool of_child = o->t->starts_at_exec && !wide;
 
+	if (e->held) {
+		e->attr.disabled = 1;
+		e->attr.enable_on_exec = 0;
+		return;
+	}
 	e->attr.disabled = !e->immediate && (!o->t->starts_at_exec || of_child);
 	e->attr.enable_on_exec = e->attr.disabled && of_child;
 }

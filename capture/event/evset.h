@@ -73,9 +73,11 @@ int evset_attach(struct evset *s, const struct evlist *l,
 /* Sets filters. After the rings are mapped, which address filters require. */
 int evset_filter(struct evset *s, const struct evlist *l,
 		 struct aux_diag *diag);
-/* Enables or disables all events, enable_on_exec ones too. All are tried; the
- * error is the first one's. */
-int evset_enable(struct evset *s, struct aux_diag *diag);
+/* Enables or disables all events, enable_on_exec ones too, but does not enable those that
+ * are held. All are tried; the error is the first one's. */
+int evset_enable(struct evset *s, const struct evlist *l, struct aux_diag *diag);
+/* Whether AUX events can be paused, as the first one says: a kernel or PMU may not know it. */
+bool evset_can_pause(const struct evlist *l);
 int evset_disable(struct evset *s, struct aux_diag *diag);
 /* The same for events with an AUX area only; side-band stays enabled. */
 int evset_aux_enable(struct evset *s, const struct evlist *l, bool on);

@@ -16,7 +16,7 @@ struct finding {
 	const struct target_spec *spec;
 	const struct target *target;
 	struct probe_files files;
-	bool listed;
+	bool listed, window;
 	struct aux_diag *diag;
 };
 
@@ -60,7 +60,7 @@ static int add(struct finding *f, const struct probe *probe)
 {
 	if (f->p->n >= PROBES_MAX)
 		return diag_set(f->diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"--when \"%.60s\": with it there are more than %d places "
+				"\"%.60s\": with it there are more than %d places "
 				"to wait at, each an event on each CPU: name fewer",
 				probe->name, PROBES_MAX);
 	return array_append(&f->p->v, &f->p->n, &f->p->cap, probe, sizeof(*probe)) ?
@@ -73,11 +73,11 @@ static int add_place(struct finding *f, const struct probe *at)
 	struct probe p = *at;
 	int err;
 
-	if (!f->list->v[at->trigger - 1].longer_ns)
+	if (!f->window && !f->list->v[at->trigger - 1].longer_ns)
 		return add(f, &p);
-	p.what = PROBE_CALL;
+	p.what = f->window ? PROBE_OPEN : PROBE_CALL;
 	err = add(f, &p);
-	p.what = PROBE_RETURN;
+	p.what = f->window ? PROBE_SHUT : PROBE_RETURN;
 	return err ? err : add(f, &p);
 }
 
@@ -138,13 +138,13 @@ static int not_found(const struct finding *f, const struct trigger *tr)
 {
 	if (tr->path)
 		return diag_set(f->diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"--when \"%.80s\": no file \"%.100s\" that can be read has "
+				"\"%.80s\": no file \"%.100s\" that can be read has "
 				"it: the name is as nm -C shows it, or 0xADDRESS; a line "
 				"needs debug information", tr->text, tr->path);
 	return diag_set(f->diag, AUX_E_INVAL, AUX_NO_OFFSET,
-			"--when \"%.80s\": none of the %zu files that %s has it: the name is "
+			"\"%.80s\": none of the %zu files that %s has it: the name is "
 			"as nm -C shows it; of a file that is mapped later, or that another "
-			"program maps: --when '%.60s @ FILE'; of a stripped one: "
+			"program maps: '%.60s @ FILE'; of a stripped one: "
 			"0xADDRESS", tr->text, f->files.n,
 			f->target->traces_child ? "the program maps at its start" :
 						  "are mapped", tr->text);
@@ -183,15 +183,14 @@ static int add_kernel(struct finding *f, size_t i)
 	return add_place(f, &p);
 }
 
-int probes_find(struct probes *p, const struct triggers *list,
+int probes_find(struct probes *p, const struct triggers *list, bool window,
 		const struct target_spec *spec, const struct target *target,
 		struct aux_diag *diag)
 {
 	struct finding f = { .p = p, .list = list, .spec = spec, .target = target,
-			     .diag = diag };
+			     .window = window, .diag = diag };
 	int err = 0;
 
-	*p = (struct probes){ 0 };
 	for (size_t i = 0; i < list->n && !err; i++) {
 		if (trigger_in_file(&list->v[i]))
 			err = find_trigger(&f, i);

@@ -28,10 +28,12 @@ enum probe_what {
 	PROBE_MOMENT,	/* each hit is one */
 	PROBE_CALL,	/* a call begins whose duration matters */
 	PROBE_RETURN,	/* it has returned */
+	PROBE_OPEN,	/* of --window: the trace goes on, */
+	PROBE_SHUT,	/* and pauses */
 };
 
 struct probe {
-	uint32_t trigger;	/* from 1 */
+	uint32_t trigger;	/* from 1; of --window, in its own list */
 	enum probe_what what;
 	bool kernel;		/* where is a function of the kernel, else a path */
 	const char *where;
@@ -42,6 +44,11 @@ struct probe {
 	char event[48];		/* its name in tracefs; "": it has none */
 };
 
+static inline bool probe_is_return(const struct probe *p)
+{
+	return p->what == PROBE_RETURN || p->what == PROBE_SHUT;
+}
+
 struct probes {
 	struct probe *v;
 	size_t n, cap;
@@ -49,9 +56,9 @@ struct probes {
 	size_t n_paths, cap_paths;
 };
 
-/* For all triggers that are probes. -AUX_E_INVAL names one that was not found, and what to
- * do about it. */
-int probes_find(struct probes *p, const struct triggers *list,
+/* Adds those of all triggers that are probes; window: the list is that of --window.
+ * -AUX_E_INVAL names one that was not found, and what to do about it; p is freed then. */
+int probes_find(struct probes *p, const struct triggers *list, bool window,
 		const struct target_spec *spec, const struct target *target,
 		struct aux_diag *diag);
 /* probe_tracefs.c: gives them names, where tracefs may be written to; else they have none,

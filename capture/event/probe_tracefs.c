@@ -111,7 +111,7 @@ static const char *plain_path(const char *path, char buf[64], int *fd)
 static int define(const char *root, struct probe *p, size_t i)
 {
 	char line[PATH_MAX + 128], buf[64], semaphore[32] = "";
-	char kind = p->what == PROBE_RETURN ? 'r' : 'p';
+	char kind = probe_is_return(p) ? 'r' : 'p';
 	int fd = -1, err;
 
 	if (p->semaphore)
@@ -159,7 +159,7 @@ int probes_define(struct probes *p, struct aux_diag *diag)
 		if (err == EACCES || err == EPERM || err == EROFS)
 			return 0;
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"--when \"%.80s\": the kernel puts no probe there (%.200s+"
+				"\"%.80s\": the kernel puts no probe there (%.200s+"
 				"0x%llx): %s%s", p->v[i].name, p->v[i].where,
 				(unsigned long long)p->v[i].offset, strerror(err),
 				p->v[i].kernel && err == ENOENT ?

@@ -483,6 +483,11 @@ static void read_victim(const struct evlist_event *ev, const struct perf_event_h
 static void inspect_moment(struct rec_reader *rd, const struct rec_ring *rr,
 			   const struct perf_event_header *h, uint64_t time_ns)
 {
+	static const enum rec_moment_what whats[] = {
+		[PROBE_MOMENT] = REC_MOMENT, [PROBE_CALL] = REC_CALL,
+		[PROBE_RETURN] = REC_RETURN, [PROBE_OPEN] = REC_OPEN,
+		[PROBE_SHUT] = REC_SHUT,
+	};
 	const uint8_t *p = (const uint8_t *)(h + 1);
 	struct rec_moment m = { .m = { .time_ns = time_ns,
 				       .cpu = (uint32_t)rr->set->cpu } };
@@ -493,7 +498,7 @@ static void inspect_moment(struct rec_reader *rd, const struct rec_ring *rr,
 		return;
 	memcpy(&id, p, sizeof(id));
 	ev = event_of(rd->r, id);
-	if (!ev || !ev->trigger)
+	if (!ev || (!ev->trigger && (!ev->probe || evlist_aux_action(&ev->attr))))
 		return;
 	p += ev->attr.sample_type & PERF_SAMPLE_IP ? 16 : 8;
 	memcpy(&m.m.pid, p, sizeof(m.m.pid));
@@ -501,8 +506,9 @@ static void inspect_moment(struct rec_reader *rd, const struct rec_ring *rr,
 	m.trigger = ev->trigger;
 	m.kernel = ev->probe && ev->probe->kernel;
 	if (ev->probe)
-		m.what = ev->probe->what == PROBE_CALL ? REC_CALL :
-			 ev->probe->what == PROBE_RETURN ? REC_RETURN : REC_MOMENT;
+		m.what = whats[ev->probe->what];
+	if (ev->probe && !ev->trigger)	/* of --window: beyond those of --when */
+		m.trigger = TRIGGERS_MAX + ev->probe->trigger;
 	read_stack(ev, h, &m);
 	read_victim(ev, h, &m);
 	rec_moment_add(rd->r, &m);

@@ -160,6 +160,9 @@ struct when {
 	struct rec_moment *v;	/* what is later than what all rings had been read to */
 	size_t n, cap;
 	bool filter;		/* only tasks that are ours */
+	bool paused;		/* --window: the kernel pauses and resumes the trace */
+	uint64_t n_windows;	/* else: how often we have switched it on */
+	uint32_t n_open;	/* calls that are open */
 	struct idmap slots;	/* tid -> index */
 	struct when_task *tasks;
 	size_t n_tasks, cap_tasks;
@@ -218,6 +221,8 @@ int kernel_loop(struct kernel *k, struct aux_diag *diag);
 /* when.c. */
 int when_open(struct kernel *k, struct aux_diag *diag);
 void when_close(struct when *w);
+/* Whether readers are to find moments at all. */
+bool when_wanted(const struct kernel *k);
 bool when_has_oom(const struct triggers *t);
 /* Takes what has come, and what is due. */
 int when_handle(struct kernel *k, bool end, struct aux_diag *diag);
@@ -373,6 +378,7 @@ struct recorder {
 enum rec_moment_what {
 	REC_MOMENT,
 	REC_CALL, REC_RETURN,		/* of a function whose duration matters */
+	REC_OPEN, REC_SHUT,		/* of --window, where the kernel cannot pause */
 	REC_TASK_BEGIN, REC_TASK_END,
 };
 

@@ -49,7 +49,7 @@ static int enable(struct loop *lp, bool on)
 	if (k->enabled == on)
 		return 0;
 	k->result->never_enabled &= !on;
-	ret = on ? evset_enable(&k->set, lp->diag) :
+	ret = on ? evset_enable(&k->set, &k->events, lp->diag) :
 		   evset_disable(&k->set, lp->diag);
 	k->enabled = on;
 	recorder_pause(k->recorder, !on);
@@ -345,7 +345,7 @@ static int start(struct loop *lp)
 	if (!ret && !k->o->delay_ms) {
 		k->enabled = true;
 		if (!k->target.starts_at_exec)
-			ret = evset_enable(&k->set, lp->diag);
+			ret = evset_enable(&k->set, &k->events, lp->diag);
 	} else {
 		recorder_pause(k->recorder, true);
 	}
@@ -356,13 +356,12 @@ static int start(struct loop *lp)
 
 static int run_once(struct loop *lp)
 {
-	const struct kernel_options *o = lp->k->o;
 	struct kernel *k = lp->k;
 	struct pollfd fds[] = {
 		{ .fd = k->o->signal_fd, .events = POLLIN },
 		{ .fd = k->control ? k->control->fd : -1, .events = POLLIN },
 		{ .fd = k->watch.fd, .events = POLLIN },
-		{ .fd = o->triggers ? k->recorder->moments.fd : -1, .events = POLLIN },
+		{ .fd = when_wanted(k) ? k->recorder->moments.fd : -1, .events = POLLIN },
 	};
 	int ret = recorder_poll(k->recorder, fds, 4, timeout_ms(lp));
 
@@ -398,7 +397,7 @@ int kernel_loop(struct kernel *k, struct aux_diag *diag)
 	ret = start(&lp);
 	while (!ret && !lp.done)
 		ret = run_once(&lp);
-	if (!ret && k->o->triggers) {	/* the last ones are still in the rings */
+	if (!ret && when_wanted(k)) {	/* the last ones are still in the rings */
 		ret = recorder_hold(k->recorder);
 		recorder_release(k->recorder);
 		if (!ret)

@@ -110,6 +110,7 @@ struct kernel_options {
 	const char *control;	/* --control; NULL: none */
 	const struct triggers *triggers; /* --when, whose events are among words; or
 					  * NULL */
+	const struct triggers *windows;	/* --window; NULL: none */
 	bool no_synth;		/* do not synthesize what existed before */
 	bool kcore;		/* save the kernel's code */
 	bool no_code;		/* do not save code that programs generate */

@@ -52,6 +52,11 @@ static bool samples_aux(const struct evlist *l)
 	return false;
 }
 
+static bool is_window(const struct probe *p)
+{
+	return p->what == PROBE_OPEN || p->what == PROBE_SHUT;
+}
+
 /* The events of -e and --when, then the probes of --when. *words is the caller's. */
 static int collect_words(struct kernel *k, struct evlist_word **words, size_t *n,
 			 struct aux_diag *diag)
@@ -61,7 +66,11 @@ static int collect_words(struct kernel *k, struct evlist_word **words, size_t *n
 
 	*words = NULL;
 	if (o->triggers)
-		ret = probes_find(&k->probes, o->triggers, &o->target, &k->target, diag);
+		ret = probes_find(&k->probes, o->triggers, false, &o->target, &k->target,
+				  diag);
+	if (!ret && o->windows)
+		ret = probes_find(&k->probes, o->windows, true, &o->target, &k->target,
+				  diag);
 	if (!ret)
 		ret = probes_define(&k->probes, diag);
 	if (ret)
@@ -77,9 +86,48 @@ static int collect_words(struct kernel *k, struct evlist_word **words, size_t *n
 		(*words)[o->n_words + i] = (struct evlist_word){
 			.text = *p->event ? p->event : p->name,
 			.filter = *p->event ? p->filter : NULL,
-			.trigger = p->trigger, .probe = p,
+			.trigger = is_window(p) ? 0 : p->trigger, .probe = p,
 		};
 	}
+	return 0;
+}
+
+/* Whether the probes of --window can be in the groups of AUX events: those that belong to any
+ * task cannot be with events of a task. */
+static bool can_group(const struct kernel *k)
+{
+	for (size_t i = 0; i < k->probes.n; i++)
+		if (is_window(&k->probes.v[i]) && !*k->probes.v[i].event &&
+		    !k->target.system_wide)
+			return false;
+	return true;
+}
+
+/* --window where the kernel can pause: when.paused tells, and the events are open then. */
+static int open_paused(struct kernel *k, struct evlist_options *eo,
+		       struct evlist_word *words, struct aux_diag *diag)
+{
+	size_t i;
+	int ret;
+
+	for (i = 0; i < eo->n_words; i++)
+		if (words[i].probe && is_window(words[i].probe))
+			words[i].action = words[i].probe->what == PROBE_OPEN ?
+						  EVLIST_RESUME : EVLIST_PAUSE;
+	eo->start_paused = true;
+	ret = evlist_open(&k->events, eo, diag);
+	if (ret)
+		return ret;
+	if (!k->events.n_aux)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "--window needs an event "
+				"with an AUX area, such as intel_pt//");
+	k->when.paused = can_group(k) && evset_can_pause(&k->events);
+	if (k->when.paused)
+		return 0;
+	evlist_close(&k->events);
+	eo->start_paused = false;
+	for (i = 0; i < eo->n_words; i++)
+		words[i].action = 0;
 	return 0;
 }
 
@@ -100,8 +148,12 @@ static int open_events(struct kernel *k, struct aux_diag *diag)
 	int ret = collect_words(k, &words, &eo.n_words, diag);
 
 	eo.words = words;
-	if (!ret)
+	if (!ret && o->windows)
+		ret = open_paused(k, &eo, words, diag);
+	if (!ret && !k->when.paused)
 		ret = evlist_open(&k->events, &eo, diag);
+	for (size_t i = 0; !ret && o->windows && !k->when.paused && i < k->events.n_aux; i++)
+		k->events.events[i].held = true;
 	free(words);
 	if (ret)
 		return ret;
@@ -170,7 +222,8 @@ static int choose_sizes(struct kernel *k, struct explain_fit *fit,
 /* The begin of a call is no moment yet. */
 static bool wakes_us(const struct evlist_event *ev)
 {
-	return ev->trigger && !(ev->probe && ev->probe->what == PROBE_CALL);
+	return (ev->trigger && !(ev->probe && ev->probe->what == PROBE_CALL)) ||
+	       (ev->probe && is_window(ev->probe) && !evlist_aux_action(&ev->attr));
 }
 
 /*

@@ -55,6 +55,11 @@ static struct when_task *task_of(struct when *w, uint32_t tid)
 	return &w->tasks[slot];
 }
 
+bool when_wanted(const struct kernel *k)
+{
+	return k->o->triggers || (k->o->windows && !k->when.paused);
+}
+
 int when_open(struct kernel *k, struct aux_diag *diag)
 {
 	struct when *w = &k->when;
@@ -159,22 +164,75 @@ static uint64_t popped(const struct rec_moment *m)
 #endif
 }
 
+/* The call that returns, from 1; 0: it began before we looked. */
+static size_t find_call(const struct when_task *t, const struct rec_moment *m)
+{
+	for (size_t i = t->n; i > 0; i--)
+		if (t->v[i - 1].trigger == m->trigger &&
+		    (m->kernel || !m->sp || t->v[i - 1].sp + popped(m) == m->sp))
+			return i;
+	return 0;
+}
+
+static void forget_call(struct when_task *t, size_t i)
+{
+	memmove(&t->v[i], &t->v[i + 1], (t->n - i - 1) * sizeof(*t->v));
+	t->n--;
+}
+
 static int end_call(struct kernel *k, struct when_task *t, const struct rec_moment *m,
 		    struct aux_diag *diag)
 {
 	const struct trigger *tr = &k->o->triggers->v[m->trigger - 1];
 	struct rec_moment took = *m;
+	size_t i = find_call(t, m);
 
-	for (size_t i = t->n; i-- > 0;) {
-		if (t->v[i].trigger != m->trigger ||
-		    (!m->kernel && m->sp && t->v[i].sp + popped(m) != m->sp))
-			continue;
-		took.m.took_ns = m->m.time_ns - t->v[i].from_ns;
-		memmove(&t->v[i], &t->v[i + 1], (t->n - i - 1) * sizeof(*t->v));
-		t->n--;
-		return took.m.took_ns > tr->longer_ns ? fire(k, &took, diag) : 0;
-	}
-	return 0;	/* it began before we looked */
+	if (!i)
+		return 0;
+	took.m.took_ns = m->m.time_ns - t->v[i - 1].from_ns;
+	forget_call(t, i - 1);
+	return took.m.took_ns > tr->longer_ns ? fire(k, &took, diag) : 0;
+}
+
+/* ---- windows, where the kernel cannot pause ---- */
+
+static int switch_trace(struct kernel *k, bool on)
+{
+	recorder_pause(k->recorder, !on);
+	k->when.n_windows += on;
+	return evset_aux_enable(&k->set, &k->events, on);
+}
+
+static int open_window(struct kernel *k, struct when_task *t, const struct rec_moment *m)
+{
+	size_t n = t->n;
+	int ret = begin_call(t, m);
+
+	if (ret || t->n == n)
+		return ret;
+	return k->when.n_open++ ? 0 : switch_trace(k, true);
+}
+
+static int shut_window(struct kernel *k, struct when_task *t, const struct rec_moment *m)
+{
+	size_t i = find_call(t, m);
+
+	if (!i)
+		return 0;
+	forget_call(t, i - 1);
+	return --k->when.n_open ? 0 : switch_trace(k, false);
+}
+
+/* A thread that ends leaves all that it called. */
+static int end_task(struct kernel *k, struct when_task *t)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		n += t->v[i].trigger > TRIGGERS_MAX;
+	t->n = 0;
+	k->when.n_open -= n;
+	return n && !k->when.n_open ? switch_trace(k, false) : 0;
 }
 
 static int handle(struct kernel *k, const struct rec_moment *m, struct aux_diag *diag)
@@ -191,12 +249,15 @@ static int handle(struct kernel *k, const struct rec_moment *m, struct aux_diag 
 	case REC_TASK_BEGIN:
 	case REC_TASK_END:
 		t->ours = m->what == REC_TASK_BEGIN;
-		t->n = 0;
-		return 0;
+		return end_task(k, t);
 	case REC_MOMENT:
 		return t->ours || !w->filter ? fire(k, m, diag) : 0;
 	case REC_CALL:
 		return t->ours || !w->filter ? begin_call(t, m) : 0;
+	case REC_OPEN:
+		return t->ours || !w->filter ? open_window(k, t, m) : 0;
+	case REC_SHUT:
+		return t->ours || !w->filter ? shut_window(k, t, m) : 0;
 	case REC_RETURN:
 		return t->ours || !w->filter ? end_call(k, t, m, diag) : 0;
 	}
@@ -262,7 +323,7 @@ int when_handle(struct kernel *k, bool end, struct aux_diag *diag)
 	struct when *w = &k->when;
 	int ret = 0;
 
-	if (!k->o->triggers)
+	if (!when_wanted(k))
 		return 0;
 	if (w->due_ms && (end || clock_ms() >= w->due_ms)) {
 		w->due_ms = 0;
@@ -274,14 +335,32 @@ int when_handle(struct kernel *k, bool end, struct aux_diag *diag)
 					      "out of memory") : ret;
 }
 
+static void note_windows(const struct kernel *k, char *notes, size_t room)
+{
+	size_t used = strlen(notes);
+
+	if (!k->o->windows)
+		return;
+	if (k->when.paused)
+		snprintf(notes + used, room - used, "%s--window: paused and resumed by the "
+			 "kernel, to the instruction", used ? "; " : "");
+	else
+		snprintf(notes + used, room - used, "%s--window: this kernel or PMU cannot "
+			 "pause (Linux 6.13): the trace was switched on %llu times, each "
+			 "some time after the call was seen, and off likewise",
+			 used ? "; " : "", (unsigned long long)k->when.n_windows);
+}
+
 void when_note(const struct kernel *k)
 {
 	const struct when *w = &k->when;
 	char *notes = k->result->notes;
-	size_t used = strlen(notes), room = sizeof(k->result->notes);
+	size_t used, room = sizeof(k->result->notes);
 
+	note_windows(k, notes, room);
 	if (!k->o->triggers)
 		return;
+	used = strlen(notes);
 	snprintf(notes + used, room - used, "%s--when: %llu time%s, taken %llu",
 		 used ? "; " : "", (unsigned long long)w->n_hits,
 		 w->n_hits == 1 ? "" : "s", (unsigned long long)w->n_taken);

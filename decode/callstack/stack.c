@@ -346,6 +346,8 @@ static inline int go(struct calls *c, struct thread *t, const struct move *m)
 	case MOVE_CALL:
 		return go_call(c, t, m);
 	case MOVE_RET:
+		if (uprobes_has(m->to))	/* its own return goes to the caller */
+			return 0;
 		if (m->flags & MOVE_IN_STUB)
 			return go_stub_ret(c, t, m);
 		if (top && top->back == m->to && !(m->in->roles & FUNC_SWITCH))
@@ -965,7 +967,8 @@ static int on_trace(struct calls *c, struct thread *t,
 					   .next = ev->trace.ip,
 					   .what = PEND_OFF });
 	}
-	t->aside = on && ev->flags & AUX_FLOW_HAS_IP && uprobes_has(ev->trace.ip);
+	t->aside = on && ev->flags & AUX_FLOW_HAS_IP && uprobes_has(ev->trace.ip) &&
+		   (t->pend.what != AUX_END_SYSCALL || t->pend.next != ev->trace.ip);
 	if (t->off == !on)
 		return rc;
 	t->off = !on;

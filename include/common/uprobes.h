@@ -4,7 +4,8 @@
  * space, unless the process has taken that.
  *
  * An instruction with a probe on it traps, runs in that page as a copy, and traps again; the
- * return from a function with a probe on it goes to the page's first byte, which traps.
+ * return from a function with a probe on it goes to the page's first byte, which traps, or
+ * calls the kernel and returns to the caller (x86-64 since Linux 6.11).
  * Specification: kernel/events/uprobes.c of Linux, xol_add_vma(): TASK_SIZE - PAGE_SIZE.
  */
 #ifndef COMMON_UPROBES_H

@@ -100,6 +100,14 @@ rec 0 "a function of the kernel that takes long" -e intel_pt//u -m ,256K --when 
 that "kprobe > 200ms: $(moments | wc -l)" "$err" test "$(moments | awk '$5 > 300000000' | wc -l)" = 2
 rec 0 "a software event" -e intel_pt//u -m ,256K --when context-switches -- perl -e 'select undef, undef, undef, 0.01 for 1..20'
 that "context-switches: $(moments | wc -l)" "$err" test "$(moments | wc -l)" -ge 20
+# ---- only between a call and its return ----
+sim rate=2000000 unit=16
+rec 0 "a window" -e intel_pt//u -m ,1M --window again -- $m jumps
+that "--window: how it was done is said" "$err" grep -qE -- '--window: (paused and resumed by the kernel, to the instruction|this kernel or PMU cannot pause .*switched on [1-9][0-9]* times)' "$err"
+rec 2 "a window that is none" -e intel_pt//u --window 'stall > 1ms' -- $m stalls
+that "--window: a function alone" "$err" grep -q 'window wants a function' "$err"
+sim rate=200000 unit=16
+
 that "no probe is left behind" /sys/kernel/tracing/uprobe_events [ -z "$(cat /sys/kernel/tracing/uprobe_events /sys/kernel/tracing/kprobe_events)" ]
 
 # ---- without tracefs: the kernel's PMU of probes. What a move of a thread in the middle of

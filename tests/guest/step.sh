@@ -8,7 +8,7 @@
 #	step.sh PMU_SIM.KO RECORDER:MODE:CASE...
 #
 # CASE apart: a program that only a mount namespace of its own has.
-# MODE: when (a call that takes long, by uprobes), cpu, thread (--per-thread), pid, pidthread, late (pidthread, when there are
+# MODE: window (--window, --per-thread), when (a call that takes long, by uprobes), cpu, thread (--per-thread), pid, pidthread, late (pidthread, when there are
 # two threads), running (pid) and runthread (pidthread, when it waits for its line with
 # three threads), pause (--per-thread, from umask to kill), all, snap, sched (cpu, while perf
 # records the kernel's switches into NAME.sched). CASE: as in tests/record.sh, thread_exec, or
@@ -31,12 +31,13 @@ recorder() {
 	perf) rec=(perf record -B -N) ;;
 	esac
 	rec+=(-o "$data")
-	[ "$2" = pause ] || rec+=(-e "$event")
+	[ "$2" = pause ] || [ "$2" = window ] || rec+=(-e "$event")
 	case $2 in
 	pause)
 		rec+=(--per-thread -e intel_pt/aux-action=start-paused/u
 			-e syscalls:sys_exit_umask/aux-action=resume/
 			-e syscalls:sys_enter_kill/aux-action=pause/) ;;
+	window) rec+=(--per-thread -e "$event" --window 'shop::till::ring') ;;
 	thread | pidthread | late | runthread) rec+=(--per-thread) ;;
 	all) rec+=(-a) ;;
 	snap) rec+=(-Se) ;;

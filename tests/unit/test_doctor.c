@@ -166,6 +166,7 @@ static void test_intel_user(void)
 	expect(&d, "soft_pt-emulate", DOCTOR_LIMITED, "not installed", "apt install");
 	expect(&d, "soft_pt", DOCTOR_OK, "ptrace", "");
 	expect(&d, "tracepoints", DOCTOR_LIMITED, "no tracefs", "");
+	expect(&d, "triggers", DOCTOR_LIMITED, "no uprobes", "UPROBE_EVENTS");
 	expect(&d, "kernel-names", DOCTOR_LIMITED, "kptr_restrict 1",
 	       "cap_syslog");
 	expect(&d, "kernel-code", DOCTOR_LIMITED, "not there", "KCORE");

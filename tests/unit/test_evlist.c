@@ -344,8 +344,8 @@ static void test_read(void)
 static void test_filter(void)
 {
 	struct evlist_word words[] = {
-		{ "sched:sched_switch,sched:sched_wakeup", "prev_pid == 1", 0, NULL },
-		{ "cycles", NULL, 0, NULL },
+		{ "sched:sched_switch,sched:sched_wakeup", "prev_pid == 1", 0, NULL, 0 },
+		{ "cycles", NULL, 0, NULL, 0 },
 	};
 	struct evlist_options o = { .words = words, .n_words = 2 };
 	struct evlist l;
@@ -360,7 +360,7 @@ static void test_filter(void)
 	words[1].filter = "x";
 	ok(open_list(&l, "", &o) == -AUX_E_INVAL &&
 	   strstr(diag.text, "--filter is for"), "%s", diag.text);
-	words[1] = (struct evlist_word){ "aux_sim//", "filter 0x1/0x2", 0, NULL };
+	words[1] = (struct evlist_word){ "aux_sim//", "filter 0x1/0x2", 0, NULL, 0 };
 	ok(open_list(&l, "", &o) == -AUX_E_INVAL &&
 	   strstr(diag.text, "no address filters"), "%s", diag.text);
 }

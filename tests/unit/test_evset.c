@@ -174,7 +174,7 @@ static void test_process(bool per_thread)
 	   mode, diag.text);
 	nap_ms(20);
 	is_u64(data_bytes(&m), 0, "nothing before they are enabled");
-	ok(!evset_enable(&s, &diag), "enabled");
+	ok(!evset_enable(&s, &l, &diag), "enabled");
 	/* the threads spin, but may have to wait for a CPU */
 	for (i = 0; i < 300 && count_records(&m, PERF_RECORD_SAMPLE) <= 5; i++)
 		nap_ms(100);

@@ -23,6 +23,7 @@
 #include "common/array.h"
 #include "common/bytes.h"
 #include "common/diag.h"
+#include "common/uprobes.h"
 
 #include "decode/lib/code/impl.h"
 #include "perfdata/perfdata.h"
@@ -412,22 +413,29 @@ static int file_code(struct codeview *cv, const struct space *space,
 
 /*
  * The kernel's page for uprobes. An instruction with a probe on it runs there as a copy, and
- * the kernel takes over after it; a return with a probe goes to the page's start, and the
- * kernel takes over at once. Which copy stood in a slot when is known to nobody. The trace
- * tells where the kernel took over, so anything that goes on to there does for it: the flow
- * is right before and after, and in the page it is as many instructions as the copy had
- * bytes.
+ * the kernel takes over after it; a return with a probe goes to the page's start. There the
+ * kernel takes over at once, or, of x86-64 since Linux 6.11, by a system call, whose code is
+ * known. Which copy stood in a slot when is known to nobody. The trace tells where the kernel
+ * took over, so anything that goes on to there does for it: the flow is right before and
+ * after, and in the page it is as many instructions as the copy had bytes.
+ *
+ * Specification: uretprobe_trampoline_entry in arch/x86/kernel/uprobes.c of Linux.
  */
 #define UPROBES_SIZE 4096
 
 static bool is_uprobes(const struct mapping *m)
 {
 	return m->kind == MAPPING_USER && !strcmp(m->path, "[uprobes]") &&
-	       m->end - m->start <= UPROBES_SIZE;
+	       m->end - m->start == UPROBES_SIZE;
 }
 
-static int uprobes_code(struct codeview *cv, const struct mapping *m, struct aux_code *code)
+static int uprobes_code(struct codeview *cv, uint64_t start, struct aux_code *code)
 {
+	/* push rax, rcx, r11; mov rax, 335; syscall; pop r11, rcx; ret */
+	static const uint8_t back[] = {
+		0x50, 0x51, 0x41, 0x53, 0x48, 0xc7, 0xc0, 0x4f, 0x01, 0x00, 0x00,
+		0x0f, 0x05, 0x41, 0x5b, 0x59, 0xc3,
+	};
 	static const uint8_t nop[] = { 0x90 };
 	static const uint8_t nop_a64[] = { 0x1f, 0x20, 0x03, 0xd5 };
 	const uint8_t *v = cv->is_a64 ? nop_a64 : nop;
@@ -436,14 +444,14 @@ static int uprobes_code(struct codeview *cv, const struct mapping *m, struct aux
 	pthread_mutex_lock(&cv->lock);
 	if (!cv->uprobes && (cv->uprobes = malloc(UPROBES_SIZE)))
 		for (size_t i = 0; i < UPROBES_SIZE; i++)
-			cv->uprobes[i] = v[i % n];
+			cv->uprobes[i] = !cv->is_a64 && i < sizeof(back) ? back[i] : v[i % n];
 	cv->nomem |= !cv->uprobes;
 	code->bytes = cv->uprobes;
 	pthread_mutex_unlock(&cv->lock);
 	if (!code->bytes)
 		return -AUX_E_NOENT;
-	code->start = m->start;
-	code->end = m->end;
+	code->start = start;
+	code->end = start + UPROBES_SIZE;
 	code->path = NULL;
 	return 0;
 }
@@ -456,8 +464,9 @@ int codeview_code(struct codeview *cv, const struct space *space, uint64_t ip,
 
 	if (codeview_jit_find(cv, space, m, ip, &j) && is_over(&j, space, m))
 		return jit_code(&j, code);
-	if (!m)
-		return -AUX_E_NOENT;
+	if (!m)		/* a thread that is not recorded may have mapped it */
+		return uprobes_has(ip) ? uprobes_code(cv, ip & ~(uint64_t)0xfff, code) :
+					 -AUX_E_NOENT;
 	if (m->saved) {
 		saved_code(cv, space, m, ip, code);
 		return 0;
@@ -465,7 +474,7 @@ int codeview_code(struct codeview *cv, const struct space *space, uint64_t ip,
 	if (m->kind != MAPPING_USER)
 		return codeview_kernel_code(cv, space, m, ip, code);
 	if (is_uprobes(m))
-		return uprobes_code(cv, m, code);
+		return uprobes_code(cv, m->start, code);
 	return file_code(cv, space, m, ip, code);
 }
 
