@@ -43,6 +43,7 @@ all() {
 		same "$text" insn -F +time --chunk-size "$size" "$file"
 		same "$text" branch --chunk-size "$size" "$file"
 		same "$text" flame --chunk-size "$size" "$file"
+		same "$text" hot -n 10000 --by cycles --chunk-size "$size" "$file"
 		same "$text" summary --chunk-size "$size" "$file"
 		same "$text" coverage --to drcov --chunk-size "$size" "$file"
 	done
@@ -81,7 +82,21 @@ record "functions without names" soft_pt/tsc,psb_period=0/u "$SCRATCH/nameless" 
 	same "functions without names" report --max-memory 1M --chunk-size 20000 "$data"
 	same "functions without names" report --max-memory 2M --chunk-size 1 "$data"
 	same "functions without names" hot -n 2000 --max-memory 1M "$data"
+	same "functions without names" flame --max-memory 1M --chunk-size 20000 "$data"
 }
+# Stacks that begin below a part: what they are decides what returns, jumps and switches
+# of stacks mean. hops and leaps: what looks like a return to the caller goes on in
+# another stack, what looks like a tail call returns.
+for program in hops leaps stack_fiber_same stack_jump_any stack_signal stack_throw; do
+	[ -x "$programs/$program" ] || continue
+	record "$program" soft_pt/cyc,psb_period=0/u "$programs/$program" || continue
+	for size in 1 16000; do
+		same "$program" flame --by cycles --chunk-size $size "$data"
+		same "$program" flame --by time --per all --chunk-size $size "$data"
+		same "$program" hot -n 10000 --by time --stubs --chunk-size $size "$data"
+	done
+	same "$program" flame --max-memory 1M --chunk-size 16000 "$data"
+done
 STATUS=3 record "overflows" soft_pt/cyc,psb_period=0/u "$programs/feature" --inject-overflow 2
 all "overflows" "$data" 1 4096
 

@@ -18,11 +18,11 @@ timeout 500 "$tsan/tests/test_workers" >"$SCRATCH/out" 2>&1
 ok $? "test_workers runs without a data race" "$SCRATCH/out"
 
 data=$SCRATCH/tsan.data jobs=3
-commands=(count 'count --sha256' 'insn -F +time' branch)
+commands=(count 'count --sha256' 'insn -F +time' branch 'hot --by cycles')
 if [ -n "${LONG:-}" ]; then
 	jobs=8 auxcap=$tsan/auxcap
 	cp "$BUILD/auxkit-qemu.so" "$tsan/"
-	commands+=(calls 'flame --per all' hot 'hot --blocks' 'hot --edges' 'latency main' 'find main'
+	commands+=(calls 'flame --per all' 'hot --blocks' 'hot --edges' 'latency main' 'find main'
 		annotate coverage 'coverage --to lcov' 'coverage --to afl' profile summary
 		"report -o $SCRATCH/tsan.html")
 	for to in perfetto chrome fxt firefox speedscope pprof callgrind sqlite jsonl parquet; do

@@ -34,6 +34,16 @@ int calltree_init(struct calltree *t, const struct calltree_config *config)
 	return 0;
 }
 
+void calltree_empty(struct calltree *t)
+{
+	t->nodes[0] = (struct calltree_node){ .func = CALLTREE_ROOT };
+	t->n = 1;
+	memset(t->slots, 0, t->n_slots * sizeof(*t->slots));
+	if (t->folded)
+		memset(t->folded, 0, t->n_folded * sizeof(*t->folded));
+	t->n_folded_calls = 0;
+}
+
 void calltree_fini(struct calltree *t)
 {
 	free(t->nodes);
@@ -109,7 +119,7 @@ static uint32_t add_node(struct calltree *t, uint32_t parent, uint32_t func)
 		.next = nodes[parent].child,
 		.depth = nodes[parent].depth + 1,
 		.is_kernel = nodes[parent].is_kernel,
-		.is_inner = has_above(t, parent, func),
+		.is_inner = !t->config.no_inner && has_above(t, parent, func),
 	};
 	nodes[parent].child = t->n;
 	return t->n++;
@@ -576,6 +586,100 @@ int calltree_back(struct calltree *t, struct calltree_thread *ct,
 	if (ct->away == CALLTREE_GAP)
 		ct->away = 0;
 	return err;
+}
+
+/* ---- parts that were added up elsewhere ---- */
+
+uint32_t calltree_add_root(struct calltree *t)
+{
+	return add_node(t, 0, CALLTREE_ROOT);
+}
+
+int calltree_add_up(struct calltree *t, struct calltree_thread *ct,
+		    struct call_thread *th)
+{
+	return add_up(t, ct, th);
+}
+
+void calltree_resume(struct calltree_thread *ct, const struct call_thread *th)
+{
+	ct->last = th->now;
+	go_to(ct, th, th->depth);
+}
+
+/* A node of the part, below what its parent became. */
+static int graft_node(struct calltree *t, const struct calltree_graft *g, uint32_t i)
+{
+	const struct calltree_node *from = &g->from->nodes[i];
+	uint32_t func = g->funcs[from->func] - 1;
+	uint32_t at = find_child(t, g->nodes[from->parent - g->root], func);
+	struct calltree_node *node = &t->nodes[at];
+	struct calltree_func *f;
+
+	if (!at)
+		return -AUX_E_NOMEM;
+	g->nodes[i - g->root] = at;
+	if (!node->calls) {
+		node->kind = from->kind;
+		node->is_kernel = from->is_kernel;
+	}
+	node->calls += from->calls;
+	node->own = call_plus(node->own, from->own);
+	if (node->func != CALLTREE_FOLDED)
+		return 0;
+	f = folded_of(t, func);
+	if (!f)
+		return -AUX_E_NOMEM;
+	f->own = call_plus(f->own, from->own);
+	f->calls += from->calls;
+	t->n_folded_calls += from->calls;
+	return 0;
+}
+
+/* What ran, as if it ran now: see add_slice. */
+static void graft_slices(struct calltree_thread *ct, const struct calltree_graft *g,
+			 const struct calltree_slice *v, uint32_t n, uint64_t cycles)
+{
+	uint32_t current = ct->current, func = ct->func;
+
+	for (uint32_t i = 0; i < n; i++) {
+		ct->current = g->nodes[v[i].node - g->root];
+		ct->func = v[i].node == g->root ? func :
+						  g->funcs[g->from->nodes[v[i].node].func] - 1;
+		add_slice(ct, v[i].insns, 0);
+	}
+	ct->slices.cycles += cycles;
+	ct->current = current;
+	ct->func = func;
+}
+
+static int graft_ticks(struct calltree *t, struct calltree_thread *ct,
+		       const struct calltree_graft *g)
+{
+	int err = 0;
+
+	/* before the first tick of all there are no cycles to share */
+	if (ct->slices.on && g->ticked) {
+		graft_slices(ct, g, g->head.v, g->head.n, g->head.cycles);
+		err = settle(t, ct, true);
+	}
+	ct->slices.on |= g->ticked;
+	if (ct->slices.on)
+		graft_slices(ct, g, g->tail.v, g->tail.n, g->tail.cycles);
+	return err;
+}
+
+int calltree_add_graft(struct calltree *t, struct calltree_thread *ct,
+		       struct call_thread *th, const struct calltree_graft *g)
+{
+	int err = add_up(t, ct, th);
+
+	g->nodes[0] = ct->current;
+	if (!err)
+		err = charge(t, ct->current, ct->func, g->from->nodes[g->root].own);
+	for (uint32_t i = g->root + 1; i < g->end && !err; i++)
+		err = graft_node(t, g, i);
+	return err ? err : graft_ticks(t, ct, g);
 }
 
 /* ---- totals, order and names of a complete tree ---- */

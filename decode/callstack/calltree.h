@@ -85,6 +85,7 @@ struct calltree_func {
 struct calltree_config {
 	const struct sink_host *host;	/* for comm */
 	unsigned per;			/* enum calltree_per */
+	bool no_inner;			/* is_inner is not asked for */
 	uint32_t max_nodes;		/* 0: 2 million */
 	uint32_t max_depth;		/* 0: 1024 */
 };
@@ -127,6 +128,8 @@ struct calltree_thread {
 
 int calltree_init(struct calltree *t, const struct calltree_config *config);
 void calltree_fini(struct calltree *t);
+/* As after init, with the memory that it has. */
+void calltree_empty(struct calltree *t);
 
 /*
  * As calls_ops delivers them, before the caller does anything else with them.
@@ -207,6 +210,38 @@ void calltree_fold(struct outbuf *line, size_t *starts, const struct calltree *t
 		   const struct calls *c, uint32_t before, uint32_t node);
 /* How deep the deepest node is. */
 uint32_t calltree_depth(const struct calltree *t);
+
+/*
+ * A part of the flow that was added up in another tree, from one root of it on: what it
+ * has below the root comes below the current node, and the root's own is that node's. What
+ * ran before and after it is told as ever.
+ */
+struct calltree_graft {
+	const struct calltree *from;
+	uint32_t root, end;	/* of its nodes: the root, and those below it up to end */
+	const uint32_t *funcs;	/* ids, and one, by those that it has */
+	uint32_t *nodes;	/* out: nodes, by its index, from the root on */
+	/* Where cycles are wanted (calltree_tick): what ran up to the first tick, if there
+	 * was one, and since the last, if not. Nodes are the other tree's. */
+	bool ticked;
+	struct {
+		const struct calltree_slice *v;
+		uint32_t n;
+		uint64_t cycles;
+	} head, tail;
+};
+
+/* The root of such a part. 0: out of memory. */
+uint32_t calltree_add_root(struct calltree *t);
+/* Adds it up; the caller then moves the thread on, and calls calltree_resume. */
+int calltree_add_graft(struct calltree *t, struct calltree_thread *ct,
+		       struct call_thread *thread, const struct calltree_graft *g);
+/* The thread has counted what it has counted, and its top frame is the current node:
+ * all of that is in the tree already. */
+void calltree_resume(struct calltree_thread *ct, const struct call_thread *thread);
+/* Adds up what was counted up to now, and nothing else. */
+int calltree_add_up(struct calltree *t, struct calltree_thread *ct,
+		    struct call_thread *thread);
 
 static inline uint64_t calltree_get(const struct call_count *c,
 				    enum calltree_by by)

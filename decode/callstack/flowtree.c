@@ -130,6 +130,10 @@ int flowtree_init(struct flowtree *t, const struct sink_host *host,
 	struct calltree_config config = { .host = host, .per = per };
 	int err = calltree_init(&t->tree, &config);
 
+	t->flags = flags;
+	t->pool = part_pool_new();
+	if (!err && !t->pool)
+		err = -AUX_E_NOMEM;
 	return err ? err : calls_new(&t->calls, host, flags, &ops, t);
 }
 
@@ -142,6 +146,8 @@ void flowtree_fini(struct flowtree *t)
 		free(ft);
 	}
 	t->threads = NULL;
+	part_pool_free(t->pool);
+	t->pool = NULL;
 	calltree_fini(&t->tree);
 	calls_free(t->calls);
 	t->calls = NULL;

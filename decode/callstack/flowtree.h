@@ -16,10 +16,14 @@ struct flowtree_thread {
 	void *user;			/* the consumer's; NULL first */
 };
 
+struct part_pool;
+
 struct flowtree {
 	struct calls *calls;
+	struct part_pool *pool;	/* of flowpart.c */
 	struct calltree tree;
 	struct flowtree_thread *threads;
+	unsigned flags;		/* of flowtree_init */
 	bool ticks;		/* cycles are wanted: see calltree_tick */
 	uint32_t n_gapped;	/* threads that a gap has not ended for */
 	uint64_t n_guessed;	/* frames */
@@ -36,6 +40,23 @@ void flowtree_fini(struct flowtree *t);
 /* As in session/sink.h. */
 int flowtree_flow(struct flowtree *t, const struct flow_ctx *ctx,
 		  const struct aux_flow *ev, size_t n);
+/*
+ * flowpart.c: partial results, as in session/sink.h, of a tree without seen and with no
+ * option but ticks. Needs SINK_THREAD_ORDER; the result is that of flowtree_flow,
+ * but that nodes and functions of different threads may come in another order.
+ */
+#define FLOWPART_NEEDS (SINK_THREAD_ORDER | SINK_KEEPS_PATHS)
+int flowpart_new(void **part, const struct flowtree *t);
+int flowpart_flow(void *part, uint32_t stint, const struct flow_ctx *ctx,
+		  const struct aux_flow *ev, size_t n);
+int flowpart_end(void *part);
+int flowpart_join(struct flowtree *t, void *part, uint32_t stint);
+size_t flowpart_bytes(const void *part);
+void flowpart_free(void *part);
+/* For flowtree.c. */
+struct part_pool *part_pool_new(void);
+void part_pool_free(struct part_pool *pool);
+
 /* The end: all is added up. */
 int flowtree_finish(struct flowtree *t);
 

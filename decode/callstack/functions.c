@@ -8,6 +8,7 @@
  * coroutine switches of glibc, Boost, QEMU, libaco, libco and Go, signal
  * restorers, entry points.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ struct cached {
 struct funcs {
 	const struct sink_host *host;
 	unsigned flags;
+	_Atomic uint32_t *ids;	/* NULL: they have ids of their own */
 	struct cached *cache;
 	struct func **slots;
 	size_t n_slots;
@@ -69,6 +71,11 @@ void calls_func_free(struct funcs *f)
 	free(f->slots);
 	free(f->cache);
 	free(f);
+}
+
+void calls_func_share_ids(struct funcs *f, _Atomic uint32_t *ids)
+{
+	f->ids = ids;
 }
 
 size_t calls_func_count(const struct funcs *f)
@@ -231,7 +238,7 @@ static int append(struct funcs *f, struct func *func)
 		return -AUX_E_NOMEM;
 	if (array_grow(&f->all, f->n, &f->max, sizeof(*f->all)) < 0)
 		return -AUX_E_NOMEM;
-	func->pub.id = (uint32_t)f->n;
+	func->pub.id = f->ids ? atomic_fetch_add(f->ids, 1) : (uint32_t)f->n;
 	f->all[f->n++] = func;
 	func->next = f->slots[func->hash & (f->n_slots - 1)];
 	f->slots[func->hash & (f->n_slots - 1)] = func;
@@ -241,8 +248,8 @@ static int append(struct funcs *f, struct func *func)
 /* As names_shown; the caller frees it. */
 static char *show_name(const struct funcs *f, const char *raw)
 {
-	char *name = names_are_mangled(f->host->names) ? NULL :
-							 names_demangle(raw);
+	bool keep = f->flags & CALLS_RAW_NAMES || names_are_mangled(f->host->names);
+	char *name = keep ? NULL : names_demangle(raw);
 
 	return name ? name : strdup(raw);
 }

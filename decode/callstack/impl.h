@@ -43,6 +43,7 @@ struct func {
 	uint64_t offset;	/* in the file */
 	uint64_t part_of;	/* hash of the name without .cold, .part.N */
 	uint8_t roles;
+	uint32_t left;		/* a worker's: struct calls.stretch.mark */
 	struct func *next;	/* in the same hash slot */
 };
 
@@ -71,6 +72,9 @@ struct func *calls_func_to(struct funcs *f, const struct space *space,
 			   uint64_t ip, bool called, bool *begin);
 size_t calls_func_count(const struct funcs *f);
 struct func *calls_func_get(const struct funcs *f, size_t i);
+/* From now on ids are taken from there: no two functions of several tables have the same.
+ * calls_func_get goes by the order in this one as ever. */
+void calls_func_share_ids(struct funcs *f, _Atomic uint32_t *ids);
 
 /* ---- moves.c ---- */
 
@@ -139,6 +143,10 @@ struct seg {
 	struct seg_move moves[];
 };
 
+#define CALLS_RAW_NAMES	4	/* names are those of the file: for workers, where nothing
+				 * may be asked of sink_host.names */
+#define CALLS_NO_SEGMENTS 8	/* steps and paths are a worker's, user words and all */
+
 #define EDGE_SLOTS 16384 /* a power of two */
 
 /* Caches of what code alone says. */
@@ -147,7 +155,7 @@ struct code {
 	struct funcs *funcs;
 	struct walk *walk;
 	struct move *edges;	/* EDGE_SLOTS, a cache without chains */
-	uint64_t epoch;		/* counts from 1; see calls_code_known */
+	uint64_t epoch;		/* of this struct alone; see calls_code_known */
 	char *arena;		/* all segments of this epoch */
 	size_t used;
 	struct seg_move *moves;	/* of the segment being made */
@@ -187,6 +195,8 @@ struct seg *calls_code_path(struct code *c, const struct space *space,
 			    struct aux_path *path);
 
 /* ---- stack.c ---- */
+
+#define CALLS_MAX_DEPTH (1u << 20)	/* frames; 8 MiB of stack hold half as many */
 
 /* A call of setjmp: control may come back there later. */
 struct mark {
@@ -238,6 +248,8 @@ struct stream_tail {
 
 #define THREAD_SLOTS 1024 /* a power of two */
 
+#define CALLS_STOP 2	/* what functions return, where moves of a stretch stop */
+
 struct calls {
 	const struct sink_host *host;
 	const struct calls_ops *ops;
@@ -254,6 +266,20 @@ struct calls {
 	uint64_t n_frames;
 	uint64_t n_insns;
 	int failed;			/* what ops->away, ran or tick returned */
+	uint64_t n_switches;	/* functions that were seen to switch stacks */
+	uint32_t base;		/* frames that are not there to be returned out of: 1 in
+				 * a stretch, else 0 */
+	struct {		/* of a stretch (stretch.h) */
+		/* a return out of a function, by the instruction at from: the first since
+		 * mark changed, which is never 0 */
+		uint32_t mark;
+		void (*left)(void *priv, struct func *func, uint64_t from);
+		/* a jump that is a tail call if nothing that is not known goes on there */
+		void (*jumped)(void *priv, struct func *func, uint64_t to);
+		struct pend pend;	/* where it stopped: how what ran before ended */
+		uint32_t moves;	/* of the last segment that were made, and one; 0: not
+				 * even the move into it was */
+	} stretch;
 };
 
 static inline struct call_frame *stack_top(const struct thread *t)
@@ -318,6 +344,14 @@ int calls_resolve_ret(struct calls *c, struct thread *t, const struct move *m);
 int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m);
 /* Out of a function that continues in another stack. */
 int calls_resolve_switch(struct calls *c, struct thread *t, const struct move *m);
+/* Whether such a jump is a tail call, whatever the stack is, unless it leads to where a
+ * frame of it goes on. */
+bool calls_resolve_is_tail(const struct calls *c, const struct thread *t,
+			   const struct move *m);
+/* Whether nothing of the thread goes on at an address of func: no frame, no setjmp, no
+ * handler of an exception. */
+bool calls_resolve_is_new(const struct calls *c, const struct thread *t,
+			  const struct func *func, uint64_t to);
 /* After a gap, or after another thread ran in the kernel. */
 int calls_resolve_gap(struct calls *c, struct thread *t, struct func *f,
 		   uint64_t to);
@@ -327,8 +361,31 @@ int calls_resolve_cross(struct calls *c, struct thread *t, const struct move *m)
 
 /* unwind.c: how many frames are left when an exception is caught at an address
  * of f; 0: no table says so. */
+/* Whether an exception that leaves the call which returns to back is caught at `to`. */
+bool calls_unwind_leads(const struct calls *c, uint64_t back, uint64_t to);
 uint32_t calls_unwind_find(const struct calls *c, const struct thread *t,
 			  const struct func *f, uint64_t to);
+
+/* ---- stretches: see stretch.h ---- */
+
+/* Where a stretch stopped. */
+struct stretch_stop {
+	uint32_t n_ranges;	/* of the event, that ran */
+	struct pend pend;	/* how they ended, or what came before them */
+};
+
+/*
+ * stack.c: runs TIMEs and code as long as nothing stops the stretch; returns how many
+ * events. CALLS_STOP in *rc: the next event ran up to *stop.
+ */
+size_t calls_run_stretch(struct calls *c, struct thread *t, const struct aux_flow *ev,
+			 size_t n, int *rc, struct stretch_stop *stop);
+/* The thread of a batch, its time and its space. NULL: out of memory. */
+struct thread *calls_find_thread(struct calls *c, const struct flow_ctx *ctx);
+/* A TIME that no consumer is told of. */
+void calls_pass_time(struct calls *c, struct thread *t, const struct aux_flow *ev);
+/* Puts a frame on top that consumers know of, or need not. */
+int calls_stack_add(struct thread *t, const struct call_frame *frame);
 
 /* stack.c: carries out a move. */
 int calls_go(struct calls *c, struct thread *t, const struct move *m);

@@ -10,6 +10,7 @@
  * epoch drops all of them at once, which is cheaper than to find out which are
  * still in use.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,9 +26,12 @@
 int calls_code_init(struct code *c, const struct sink_host *host,
 		    struct funcs *funcs)
 {
+	static _Atomic uint64_t n_codes;
 	struct walk_config wc = { .host = host };
 
-	*c = (struct code){ .host = host, .funcs = funcs, .epoch = 1 };
+	/* steps and paths may come to another struct code: each has epochs of its own */
+	*c = (struct code){ .host = host, .funcs = funcs,
+			    .epoch = (atomic_fetch_add(&n_codes, 1) << 32) + 1 };
 	c->edges = calloc(EDGE_SLOTS, sizeof(*c->edges));
 	c->arena = malloc(ARENA_SIZE);
 	if (!c->edges || !c->arena)

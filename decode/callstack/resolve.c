@@ -642,6 +642,13 @@ int calls_context_queue(struct calls *c, struct thread *t, const struct move *m)
 
 /* ---- returns and jumps that fit no caller ---- */
 
+/* A function turns out to switch stacks: it is remembered as one. */
+static void note_switch(struct calls *c, struct func *f)
+{
+	c->n_switches += !(f->roles & FUNC_SWITCH);
+	f->roles |= FUNC_SWITCH;
+}
+
 #define NONE UINT32_MAX
 #define MAX_MARKED 32	/* activations of one setjmp that are considered */
 
@@ -682,6 +689,20 @@ static int return_from(struct calls *c, struct thread *t, uint32_t depth)
 	int rc = calls_stack_pop_to(c, t, depth + 1, CALL_END_UNWOUND, 0);
 
 	return rc ? rc : calls_stack_pop(c, t, CALL_END_RET, 0);
+}
+
+bool calls_resolve_is_new(const struct calls *c, const struct thread *t,
+			  const struct func *func, uint64_t to)
+{
+	uint32_t left;
+	bool many;
+
+	for (uint32_t i = 0; i < t->n_stacks; i++)
+		if (calls_stack_find_marks(t, &t->stacks[i], to, &left, 1))
+			return false;
+	return calls_stack_find_back(t, to) == NONE &&
+	       calls_context_find(t, to, false, &many) == NONE &&
+	       !calls_unwind_find(c, t, func, to);
 }
 
 /* A longjmp: to where setjmp was called, in the current stack or in a suspended
@@ -827,11 +848,11 @@ static int resolve_unknown(struct calls *c, struct thread *t, const struct move 
 	int rc = turn(c, t, m, false, &found);
 
 	if (rc || found) {
-		m->in->roles |= FUNC_SWITCH;
+		note_switch(c, m->in);
 		return rc;
 	}
 	if (m->flags & MOVE_TO_BEGIN) {
-		m->in->roles |= FUNC_SWITCH;
+		note_switch(c, m->in);
 		return begin_stack(c, t, m, CALL_CONTEXT, 0);
 	}
 	rc = unwind_to_func(c, t, m->func, m->to, &found);
@@ -894,7 +915,8 @@ static bool is_linker(const char *dso)
  * stack says nothing. What unwinds the stack is a module of its own, or has a place that
  * it leads to. So it is a tail call out of a function with a name in the same module, and
  * out of the dynamic linker, which has bound a function. */
-static bool is_tail_call(struct calls *c, struct thread *t, const struct move *m)
+bool calls_resolve_is_tail(const struct calls *c, const struct thread *t,
+			   const struct move *m)
 {
 	const char *from = m->in->pub.dso, *to = m->func->pub.dso;
 	bool same;
@@ -920,10 +942,10 @@ int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m)
 		return 0;
 	rc = turn(c, t, m, false, &found);
 	if (found)
-		m->in->roles |= FUNC_SWITCH;
+		note_switch(c, m->in);
 	if (rc || found)
 		return rc;
-	if (!is_tail_call(c, t, m)) {
+	if (!calls_resolve_is_tail(c, t, m)) {
 		rc = unwind_to_func(c, t, m->func, m->to, &found);
 		if (rc || found)
 			return rc;

@@ -15,12 +15,11 @@
 #include <stdlib.h>
 
 #include "common/uprobes.h"
-#include "decode/callstack/impl.h"
+#include "decode/callstack/stretch.h"
 #include "decode/lib/sideband/sideband.h"
 
 /* ---- frames ---- */
 
-#define MAX_DEPTH (1u << 20)	/* 8 MiB of stack hold half as many frames */
 #define MAX_LOOK  65536		/* frames searched for a match */
 #define MAX_MARKS 65536		/* calls of setjmp remembered in one stack */
 
@@ -48,7 +47,7 @@ int calls_stack_push(struct calls *c, struct thread *t, enum call_kind kind,
 	struct call_frame *f;
 	int rc = 0;
 
-	if (t->pub.depth >= MAX_DEPTH)
+	if (t->pub.depth >= CALLS_MAX_DEPTH)
 		rc = calls_stack_pop_to(c, t, 0, CALL_END_LOST, CALL_GUESSED);
 	if (!rc && t->pub.depth == t->stacks[t->current].max)
 		rc = grow(t);
@@ -342,6 +341,10 @@ static inline int go(struct calls *c, struct thread *t, const struct move *m)
 
 	if (t->wait)
 		return calls_context_queue(c, t, m);
+	if (c->base && stretch_stops(c, t, m)) {
+		c->stretch.pend = t->pend;
+		return CALLS_STOP;
+	}
 	switch (m->kind) {
 	case MOVE_CALL:
 		return go_call(c, t, m);
@@ -464,6 +467,7 @@ run_moves(struct calls *c, struct thread *t, const struct seg *s)
 		t->pub.now.insns += sm->n_insns;
 		t->pub.now.branches += sm->n_branches;
 		rc = go(c, t, &sm->m);
+		c->stretch.moves = i + 1;
 		if (!rc && !t->pub.depth)
 			rc = calls_stack_push(c, t, CALL_BASE, 0, sm->m.func, 0,
 					      sm->m.to, 0);
@@ -478,8 +482,8 @@ static inline bool is_back(const struct calls *c, const struct thread *t,
 {
 	const struct call_frame *top = stack_top(t);
 
-	return last->ret_space == c->space_id && top && top->back == to &&
-	       !t->wait && !(last->ret->roles & FUNC_SWITCH) &&
+	return last->ret_space == c->space_id && t->pub.depth > c->base &&
+	       top->back == to && !t->wait && !(last->ret->roles & FUNC_SWITCH) &&
 	       is_kernel(to) == is_kernel(last->last.from);
 }
 
@@ -491,8 +495,11 @@ static int enter_seg(struct calls *c, struct thread *t, struct seg *last,
 	uint64_t to = s->first;
 	int rc;
 
+	c->stretch.moves = 0;
 	if (last && is_back(c, t, last, to)) {
 		t->pub.now.branches++;
+		if (c->base)
+			stretch_left(c, last->ret, last->last.from);
 		rc = calls_stack_pop(c, t, CALL_END_RET, 0);
 		if (!rc && !t->pub.depth)
 			rc = begin(c, t, to);
@@ -690,7 +697,7 @@ static int run_path(struct calls *c, struct thread *t,
 	struct aux_path *path = ev->path.path;
 	int rc;
 
-	if (c->flags & CALLS_NEEDS_RUNS)
+	if (c->flags & (CALLS_NEEDS_RUNS | CALLS_NO_SEGMENTS))
 		return run_ranges(c, t, ev);
 	if (path->kept) {
 		rc = meet(c, t, path->steps[0]);
@@ -717,7 +724,7 @@ static size_t calls_run(struct calls *c, struct thread *t,
 
 	*rc = 0;
 	while (i < n && !*rc) {
-		if (!(c->flags & CALLS_NEEDS_RUNS))
+		if (!(c->flags & (CALLS_NEEDS_RUNS | CALLS_NO_SEGMENTS)))
 			i += run_known(c, t, ev + i, n - i, rc);
 		if (i == n || *rc)
 			break;
@@ -731,6 +738,135 @@ static size_t calls_run(struct calls *c, struct thread *t,
 			break;
 	}
 	return i;
+}
+
+/* ---- stretches ---- */
+
+/* How the last of the first n ranges of an event ended, and with it the number of those
+ * before a move of a segment that begins with range first. */
+static void find_move(struct calls *c, const struct aux_flow *ev, uint32_t first,
+		      uint32_t move, struct stretch_stop *stop)
+{
+	struct path_ranges ranges = { .path = ev };
+	struct aux_flow range;
+	struct pend end = { .what = PEND_START };
+	const struct move *m;
+	uint64_t n_insns = 0;
+	uint32_t n_moves = 0, i;
+
+	for (i = 0; path_next_range(&ranges, &range); i++) {
+		if (i > first && (n_insns || n_moves)) {
+			m = calls_code_move(&c->code, c->space, &end, range.range.first);
+			if (m && m->kind != MOVE_NONE && n_moves++ == move)
+				break;
+		}
+		n_insns += i >= first ? range.n : 0;
+		end = calls_code_end(&c->code, c->space, &range);
+	}
+	*stop = (struct stretch_stop){ .n_ranges = i, .pend = end };
+}
+
+/*
+ * A segment that begins with range first of an event was not run to its end: what was
+ * counted for the rest of it is taken back.
+ */
+static void stop_in(struct calls *c, struct thread *t, const struct aux_flow *ev,
+		    uint32_t first, const struct seg *s, struct stretch_stop *stop)
+{
+	struct call_count *now = &t->pub.now;
+	uint32_t made = c->stretch.moves;
+
+	now->insns -= s->n_insns;
+	now->branches -= s->n_branches;
+	if (made) {
+		const struct move *m = &s->moves[made - 1].m;
+		struct pend p = { .next = m->next, .what = m->what };
+
+		now->branches -= calls_code_taken(&p, m->to);
+		find_move(c, ev, first, made - 1, stop);
+		return;
+	}
+	now->branches -= calls_code_taken(&c->stretch.pend, s->first);
+	*stop = (struct stretch_stop){ .n_ranges = first, .pend = c->stretch.pend };
+}
+
+/* A PATH without a segment. */
+static int stretch_path(struct calls *c, struct thread *t, const struct aux_flow *ev,
+			struct stretch_stop *stop)
+{
+	struct aux_path *path = ev->path.path;
+	uint32_t first = 0;
+	struct seg *s;
+	int rc = 0;
+
+	if (path->kept) {
+		s = calls_code_path(&c->code, c->space, path);
+		rc = run_new(c, t, s);
+		if (rc == CALLS_STOP)
+			stop_in(c, t, ev, 0, s, stop);
+		return rc;
+	}
+	for (uint32_t i = 0; i < path->n_steps && !rc; i++) {
+		s = calls_code_step(&c->code, c->space, path->steps[i]);
+		rc = run_new(c, t, s);
+		if (rc == CALLS_STOP)
+			stop_in(c, t, ev, first, s, stop);
+		first += path->steps[i]->n_ranges;
+	}
+	return rc;
+}
+
+static int stretch_range(struct calls *c, struct thread *t, const struct aux_flow *ev,
+			 struct stretch_stop *stop)
+{
+	int rc = run_range(c, t, ev);
+
+	if (rc != CALLS_STOP)
+		return rc;
+	t->pub.now.insns -= ev->n;
+	t->pub.now.branches -= calls_code_taken(&c->stretch.pend, ev->range.first);
+	*stop = (struct stretch_stop){ .n_ranges = 0, .pend = c->stretch.pend };
+	return rc;
+}
+
+size_t calls_run_stretch(struct calls *c, struct thread *t, const struct aux_flow *ev,
+			 size_t n, int *rc, struct stretch_stop *stop)
+{
+	size_t i = 0;
+
+	*rc = 0;
+	while (i < n && !*rc) {
+		i += run_known(c, t, ev + i, n - i, rc);
+		if (*rc == CALLS_STOP)
+			stop_in(c, t, &ev[i - 1], 0,
+				calls_code_known(&c->code, ev[i - 1].path.path->user),
+				stop);
+		if (i == n || *rc)
+			break;
+		if (ev[i].kind == AUX_FLOW_PATH)
+			*rc = stretch_path(c, t, &ev[i++], stop);
+		else if (ev[i].kind == AUX_FLOW_RANGE)
+			*rc = stretch_range(c, t, &ev[i++], stop);
+		else
+			break;
+	}
+	return *rc == CALLS_STOP ? i - 1 : i;
+}
+
+int calls_stack_add(struct thread *t, const struct call_frame *frame)
+{
+	if (t->pub.depth == t->stacks[t->current].max && grow(t))
+		return -AUX_E_NOMEM;
+	t->pub.frames[t->pub.depth++] = *frame;
+	return 0;
+}
+
+void calls_pass_time(struct calls *c, struct thread *t, const struct aux_flow *ev)
+{
+	struct aux_flow quiet = *ev;
+
+	quiet.n = 0;
+	advance_time(c, t, &quiet);
 }
 
 int calls_new(struct calls **calls, const struct sink_host *host,
@@ -870,7 +1006,7 @@ static void place_run(struct calls *c, struct thread *t, uint64_t before)
 }
 
 /* The thread of a batch, with ctx as it is now. NULL: out of memory. */
-static struct thread *find_thread(struct calls *c, const struct flow_ctx *ctx)
+struct thread *calls_find_thread(struct calls *c, const struct flow_ctx *ctx)
 {
 	struct stream_tail *tail = find_stream(c, ctx->stream);
 	struct thread *t;
@@ -1047,7 +1183,7 @@ static void end_gap(struct calls *c, struct thread *t,
 int calls_flow(struct calls *c, const struct flow_ctx *ctx,
 	       const struct aux_flow *ev, size_t n)
 {
-	struct thread *t = find_thread(c, ctx);
+	struct thread *t = calls_find_thread(c, ctx);
 	uint64_t before;
 	int rc = 0;
 

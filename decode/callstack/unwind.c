@@ -289,6 +289,11 @@ static bool leads_to(const struct calls *c, uint64_t back, uint64_t to)
 	       elfimage_addr(im, to_offset, &land) && find_pad(im, from) == land;
 }
 
+bool calls_unwind_leads(const struct calls *c, uint64_t back, uint64_t to)
+{
+	return c->code.host->image && c->space && back && leads_to(c, back, to);
+}
+
 uint32_t calls_unwind_find(const struct calls *c, const struct thread *t,
 			  const struct func *f, uint64_t to)
 {

@@ -160,8 +160,14 @@ static int finish_count(void *sink, struct aux_diag *diag)
 	return err ? err : write_rows(k);
 }
 
-#define TREE_NEEDS \
-	(SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES | SINK_OWN_FORMAT)
+#define TREE_NEEDS                                                                   \
+	(SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES | SINK_OWN_FORMAT | \
+	 FLOWPART_NEEDS)
+/* The tree's partial results, and what joins them. */
+#define TREE_PARTIALS                                                                \
+	.partial_new = new_tree_part, .partial_flow = flowpart_flow,                 \
+	.partial_end = flowpart_end, .partial_bytes = flowpart_bytes,                \
+	.partial_join = join_tree, .partial_free = flowpart_free
 
 const struct sink_ops fleet_sink_count = {
 	.name = "map", .needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT, .open = open_count,
@@ -234,6 +240,22 @@ static int flow_tree(void *sink, const struct flow_ctx *ctx, const struct aux_fl
 	return err;
 }
 
+static int new_tree_part(void **part, const void *sink)
+{
+	const struct fleet_sink *k = sink;
+
+	return flowpart_new(part, &k->tree);
+}
+
+static int join_tree(void *sink, void *part, uint32_t stint)
+{
+	struct fleet_sink *k = sink;
+	int err = flowpart_join(&k->tree, part, stint);
+
+	k->env.report->n_insns = calls_n_insns(k->tree.calls);
+	return err;
+}
+
 static int add_func(struct fleet_sink *k, const char *name, const char *dso,
 		    const struct calltree_func *f)
 {
@@ -301,7 +323,7 @@ static int finish_hot(void *sink, struct aux_diag *diag)
 
 const struct sink_ops fleet_sink_hot = {
 	.name = "map", .needs = TREE_NEEDS, .open = open_tree,
-	.flow = flow_tree, .finish = finish_hot, .close = close_sink,
+	.flow = flow_tree, .finish = finish_hot, .close = close_sink, TREE_PARTIALS,
 };
 
 /* The row of a node: what ran in it alone. */
@@ -340,7 +362,7 @@ static int finish_flame(void *sink, struct aux_diag *diag)
 
 const struct sink_ops fleet_sink_flame = {
 	.name = "map", .needs = TREE_NEEDS, .open = open_tree,
-	.flow = flow_tree, .finish = finish_flame, .close = close_sink,
+	.flow = flow_tree, .finish = finish_flame, .close = close_sink, TREE_PARTIALS,
 };
 
 /* ---- latency ---- */

@@ -122,6 +122,24 @@ static int flow_flame(void *sink, const struct flow_ctx *ctx,
 	return rc;
 }
 
+/* ---- partial results ---- */
+
+static int flame_partial_new(void **partial, const void *sink)
+{
+	const struct flame *f = sink;
+
+	return flowpart_new(partial, &f->tree);
+}
+
+static int flame_partial_join(void *sink, void *partial, uint32_t stint)
+{
+	struct flame *f = sink;
+	int rc = flowpart_join(&f->tree, partial, stint);
+
+	f->env.report->n_insns = calls_n_insns(f->tree.calls);
+	return rc;
+}
+
 /* ---- folded stacks ---- */
 
 /* The stack, more of it, and a number. */
@@ -326,8 +344,8 @@ static uint32_t needs_of_flame(const void *options)
 
 	if (config->by == CALLTREE_BY_NS || config->by == CALLTREE_BY_CYCLES)
 		return SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES |
-		       SINK_OWN_FORMAT;
-	return SINK_TAKES_PATHS | SINK_OWN_FORMAT;
+		       SINK_OWN_FORMAT | FLOWPART_NEEDS;
+	return SINK_TAKES_PATHS | SINK_TAKES_TIMES | SINK_OWN_FORMAT | FLOWPART_NEEDS;
 }
 
 const struct sink_ops sink_flame = {
@@ -340,4 +358,10 @@ const struct sink_ops sink_flame = {
 	.flow = flow_flame,
 	.finish = finish_flame,
 	.close = close_flame,
+	.partial_new = flame_partial_new,
+	.partial_flow = flowpart_flow,
+	.partial_end = flowpart_end,
+	.partial_bytes = flowpart_bytes,
+	.partial_join = flame_partial_join,
+	.partial_free = flowpart_free,
 };

@@ -265,6 +265,7 @@ uint32_t hot_items_path(struct hot_items *items, const struct aux_path *path)
 struct hot_partial {
 	struct hot_partial *next;	/* idle */
 	struct hot *hot;
+	void *tree;		/* functions: flowpart.c; else NULL */
 	struct hot_stream stream;
 	struct hot_counter counter;
 };
@@ -291,10 +292,29 @@ static void free_partials(struct hot *h)
 
 	for (p = h->idle; p; p = next) {
 		next = p->next;
-		hot_counter_fini(&p->counter);
+		if (h->counter)
+			hot_counter_fini(&p->counter);
 		free(p);
 	}
 	h->idle = NULL;
+}
+
+static void hot_partial_free(void *partial)
+{
+	struct hot_partial *p = partial;
+	struct hot *h;
+
+	if (!p)
+		return;
+	h = p->hot;
+	flowpart_free(p->tree);
+	p->tree = NULL;
+	if (h->counter)
+		hot_counter_forget(&p->counter);
+	pthread_mutex_lock(&h->items.lock);
+	p->next = h->idle;
+	h->idle = p;
+	pthread_mutex_unlock(&h->items.lock);
 }
 
 static int hot_partial_new(void **partial, const void *sink)
@@ -303,8 +323,6 @@ static int hot_partial_new(void **partial, const void *sink)
 	struct hot_partial *p;
 
 	*partial = NULL;
-	if (!h->counter)
-		return -AUX_E_UNSUPPORTED;
 	pthread_mutex_lock(&h->items.lock);
 	p = h->idle;
 	if (p)
@@ -316,26 +334,15 @@ static int hot_partial_new(void **partial, const void *sink)
 			return -AUX_E_NOMEM;
 		p->hot = h;
 		p->counter.items = &h->items;
-		p->counter.edges = h->counter->edges;
+		p->counter.edges = h->config.edges;
 	}
 	p->stream = (struct hot_stream){ .prev = HOT_HEAD };
 	*partial = p;
-	return 0;
-}
-
-static void hot_partial_free(void *partial)
-{
-	struct hot_partial *p = partial;
-	struct hot *h;
-
-	if (!p)
-		return;
-	h = p->hot;
-	hot_counter_forget(&p->counter);
-	pthread_mutex_lock(&h->items.lock);
-	p->next = h->idle;
-	h->idle = p;
-	pthread_mutex_unlock(&h->items.lock);
+	if (!h->funcs || !hot_funcs_partial(h, &p->tree))
+		return 0;
+	hot_partial_free(p);
+	*partial = NULL;
+	return -AUX_E_NOMEM;
 }
 
 static int hot_partial_flow(void *partial, uint32_t stint,
@@ -344,9 +351,24 @@ static int hot_partial_flow(void *partial, uint32_t stint,
 {
 	struct hot_partial *p = partial;
 
-	(void)stint;
+	if (p->tree)
+		return flowpart_flow(p->tree, stint, ctx, ev, n);
 	p->stream.stream = ctx->stream;
 	return hot_counter_flow(&p->counter, &p->stream, ctx, ev, n);
+}
+
+static int hot_partial_end(void *partial)
+{
+	struct hot_partial *p = partial;
+
+	return p->tree ? flowpart_end(p->tree) : 0;
+}
+
+static size_t hot_partial_bytes(const void *partial)
+{
+	const struct hot_partial *p = partial;
+
+	return p->tree ? flowpart_bytes(p->tree) : 0;
 }
 
 static int hot_partial_join(void *sink, void *partial, uint32_t stint)
@@ -355,7 +377,8 @@ static int hot_partial_join(void *sink, void *partial, uint32_t stint)
 	struct hot *h = sink;
 	struct hot_stream *s;
 
-	(void)stint;
+	if (p->tree)
+		return hot_funcs_join(h, p->tree, stint);
 	s = stream_of(h, p->stream.stream);
 	if (!s)
 		return -AUX_E_NOMEM;
@@ -504,7 +527,7 @@ static uint32_t needs_of_hot(const void *options)
 
 	if (config->blocks || config->edges)
 		return SINK_TAKES_PATHS | SINK_ANY_STREAM_ORDER;
-	return SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES;
+	return SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES | FLOWPART_NEEDS;
 }
 
 static void set_defaults(void *options)
@@ -543,6 +566,8 @@ const struct sink_ops sink_hot = {
 	.close = close_hot,
 	.partial_new = hot_partial_new,
 	.partial_flow = hot_partial_flow,
+	.partial_end = hot_partial_end,
+	.partial_bytes = hot_partial_bytes,
 	.partial_join = hot_partial_join,
 	.partial_free = hot_partial_free,
 };

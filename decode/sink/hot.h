@@ -217,6 +217,9 @@ int hot_funcs_new(struct hot *h, struct aux_diag *diag);
 void hot_funcs_free(struct hot_funcs *f);
 int hot_funcs_flow(struct hot *h, const struct flow_ctx *ctx,
 		   const struct aux_flow *ev, size_t n);
+/* Partial results: see flowpart_new and flowpart_join. */
+int hot_funcs_partial(const struct hot *h, void **part);
+int hot_funcs_join(struct hot *h, void *part, uint32_t stint);
 int hot_funcs_print(struct hot *h, struct aux_diag *diag);
 
 #endif

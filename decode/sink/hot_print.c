@@ -448,6 +448,20 @@ int hot_funcs_flow(struct hot *h, const struct flow_ctx *ctx,
 	return err;
 }
 
+int hot_funcs_partial(const struct hot *h, void **part)
+{
+	return flowpart_new(part, &h->funcs->tree);
+}
+
+int hot_funcs_join(struct hot *h, void *part, uint32_t stint)
+{
+	struct flowtree *t = &h->funcs->tree;
+	int rc = flowpart_join(t, part, stint);
+
+	h->env.report->n_insns = calls_n_insns(t->calls);
+	return rc;
+}
+
 /* ---- the table ---- */
 
 struct func_row {
@@ -459,7 +473,15 @@ struct func_row {
 	bool is_kernel;
 };
 
-/* By own, then total, then name: equal input, equal output. */
+static int compare_texts(const char *name, const char *dso, const char *other_name,
+			 const char *other_dso)
+{
+	int by = strcmp(name, other_name);
+
+	return by ? by : strcmp(dso ? dso : "", other_dso ? other_dso : "");
+}
+
+/* By own, then total, then name and file: equal input, equal output. */
 static int compare_funcs(const void *a, const void *b)
 {
 	const struct func_row *const *x = a, *const *y = b;
@@ -468,7 +490,7 @@ static int compare_funcs(const void *a, const void *b)
 		return (*x)->own > (*y)->own ? -1 : 1;
 	if ((*x)->total != (*y)->total)
 		return (*x)->total > (*y)->total ? -1 : 1;
-	return strcmp((*x)->name, (*y)->name);
+	return compare_texts((*x)->name, (*x)->dso, (*y)->name, (*y)->dso);
 }
 
 static void put_per_call(struct outbuf *out, const struct func_row *r)

@@ -265,6 +265,7 @@ struct worker_decoder {
 	struct task_quiet quiet;	/* of the task */
 	bool in_stint;		/* it had flow: */
 	struct merge_key stint_key;
+	uint32_t stint_tid, stint_pid;
 	uint32_t stint;		/* its number */
 	int error;		/* -AUX_E_NOMEM, met in a callback; < 0 alone is one */
 };
@@ -324,6 +325,7 @@ struct parallel {
 	bool quiet;		/* tasks may be */
 	bool partials;		/* the sink takes partial results */
 	bool ordered;		/* and their stints in the order of the merge */
+	bool by_thread;		/* stints are what a thread ran (SINK_THREAD_ORDER) */
 };
 
 /* Of n_threads (two or more) one is the caller's: it keeps a sink without

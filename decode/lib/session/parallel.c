@@ -55,6 +55,8 @@
 /* ---- worker decoders; all up to "cutting" runs in workers ---- */
 
 static int push_pack(struct parallel *par, struct chunk_task *task);
+static int push_plan(struct parallel *par, struct chunk_task *task);
+static int rest_partial(struct parallel *par, struct chunk_task *task);
 
 /*
  * aux_decoder_host.forget: the decoder starts a chunk and has dropped something
@@ -71,6 +73,10 @@ static void forget(void *priv, void (*release)(void *what), void *what)
 
 	/* out of memory, it leaks: better than to free what batches point to */
 	if (wd->pack.n && (wd->error = push_pack(wd->par, wd->task)) < 0)
+		return;
+	if (wd->par->pass->needs & SINK_KEEPS_PATHS && wd->task && wd->task->partial &&
+	    (wd->error = rest_partial(wd->par, wd->task) < 0 ? -AUX_E_NOMEM :
+			 push_plan(wd->par, wd->task)) < 0)
 		return;
 	d = malloc(sizeof(*d));
 	if (d)
@@ -381,10 +387,13 @@ static int flow_partial(void *sink, const struct flow_ctx *ctx,
 	struct parallel *par = wd->par;
 
 	if (par->ordered && merge_before(&wd->stint_key, &wd->cur.m.key) &&
+	    (!par->by_thread || ctx->tid != wd->stint_tid || ctx->pid != wd->stint_pid) &&
 	    end_stint(wd) < 0)
 		return -AUX_E_NOMEM;
 	if (!wd->in_stint)
 		wd->stint_key = wd->cur.m.key;
+	wd->stint_tid = ctx->tid;
+	wd->stint_pid = ctx->pid;
 	wd->in_stint = true;
 	return par->pass->ops->partial_flow(wd->task->partial, wd->stint, ctx,
 					    ev, n);
@@ -418,6 +427,11 @@ static uint64_t plan_bytes(const struct join_plan *plan)
 {
 	return plan->n_keys * (sizeof(*plan->keys) + STINT_BYTES) +
 	       plan->n_gaps * sizeof(*plan->gaps);
+}
+
+static size_t partial_bytes(const struct parallel *par, const struct chunk_task *task)
+{
+	return par->pass->ops->partial_bytes ? par->pass->ops->partial_bytes(task->partial) : 0;
 }
 
 /* The next plan begins, with the stint that is next. */
@@ -462,6 +476,7 @@ static int fill_partial(struct parallel *par, struct chunk_task *task)
 		.stats = &wd->stats,
 		.filtered = par->pass->filtered,
 		.timeless = par->pass->timeless,
+		.ticks = par->pass->ticks && (par->by_thread || !par->ordered),
 		.observer = { .on_gap = keep_gap, .priv = wd },
 	};
 	int rc = merge_deliver(&pass, cur, &never, true);
@@ -470,7 +485,7 @@ static int fill_partial(struct parallel *par, struct chunk_task *task)
 		return rc < 0 ? rc : wd->error;
 	task->work.key =
 		task->kind == TASK_CHUNK ? task->work.key : cur->m.key.time;
-	return plan_bytes(&wd->plan) >= par->max_held;
+	return plan_bytes(&wd->plan) + partial_bytes(par, wd->task) >= par->max_held;
 }
 
 /* ---- tasks, in a worker ---- */
@@ -1249,7 +1264,26 @@ static int add_stream(struct parallel *par, struct stream_cursor *cur)
 	return new_partial(par, task);
 }
 
-static int open_cursors(struct session_pass *pass)
+/*
+ * Partial results that hold trees share more with a larger chunk, and all cores are to
+ * have several.
+ */
+#define TREE_CHUNK ((uint64_t)512 << 10)
+#define TREE_CHUNKS 16	/* for each thread */
+
+static uint64_t chunk_min_of(const struct session_pass *pass, unsigned n_threads)
+{
+	const struct session *s = pass->s;
+	uint64_t min = s->chunks.aux_bytes / (TREE_CHUNKS * n_threads);
+
+	if (s->config.chunk_min)
+		return s->config.chunk_min;
+	if (!pass->parallel->by_thread || min < CHUNK_MIN_DEFAULT)
+		return CHUNK_MIN_DEFAULT;
+	return min < TREE_CHUNK ? min : TREE_CHUNK;
+}
+
+static int open_cursors(struct session_pass *pass, uint64_t chunk_min)
 {
 	struct parallel *par = pass->parallel;
 	int rc = 0;
@@ -1259,11 +1293,24 @@ static int open_cursors(struct session_pass *pass)
 
 		cursor_setup(pass->s, cur, cur->index);
 		cur->it.lazy = true;
+		cur->it.chunk_min = chunk_min;
 		cur->tasks.last = &cur->tasks.first;
 		if (cur->source)
 			rc = add_stream(par, cur);
 	}
 	return rc;
+}
+
+/* Whether a thread may have run in several streams: those of CPUs. */
+static bool threads_move(const struct session_pass *pass)
+{
+	for (size_t i = 0; i < pass->n && pass->n > 1; i++) {
+		const struct stream *st = &pass->s->streams[pass->cursors[i].index];
+
+		if (st->cpu >= 0 || st->source)
+			return true;
+	}
+	return false;
 }
 
 /* Does the sink take partial results, with the options that it has? Only making
@@ -1272,7 +1319,10 @@ static bool takes_partials(const struct session_pass *pass)
 {
 	void *partial;
 
+	/* wrong times would let a thread run in two streams at once: what came first is for
+	 * the merge to say */
 	if (!pass->ops->partial_new ||
+	    (pass->needs & SINK_THREAD_ORDER && threads_move(pass)) ||
 	    pass->ops->partial_new(&partial, pass->sink) < 0)
 		return false;
 	pass->ops->partial_free(partial);
@@ -1293,13 +1343,14 @@ int parallel_open(struct session_pass *pass, unsigned n_threads)
 	par->quiet = pass->untimed;
 	par->ordered = pass->n > 1 && !(par->partials &&
 					pass->needs & SINK_ANY_STREAM_ORDER);
+	par->by_thread = par->partials && pass->needs & SINK_THREAD_ORDER;
 	par->max_live = AHEAD * n_threads + pass->n;
 	par->ahead = AHEAD * n_threads;
 	if (!par->partials && par->ahead > FIRST_AHEAD)
 		par->ahead = FIRST_AHEAD;
 	par->max_held = max / 4 / par->max_live;
 	par->decoder_memory = max - max / 4;
-	rc = open_cursors(pass);
+	rc = open_cursors(pass, chunk_min_of(pass, n_threads));
 	if (rc == 0)
 		rc = workers_new(&par->ws, n_threads - !par->partials,
 				 work_on_task, par);

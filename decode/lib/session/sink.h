@@ -53,6 +53,11 @@ struct flow_ctx {
 				  * apart, or adds what commutes. Spares it a
 				  * stint for each TIME */
 #define SINK_CYCLES 128	/* NEEDS_TIME and TAKES_TIMES where the trace counts cycles */
+#define SINK_THREAD_ORDER 256 /* partial results may be joined by what a thread ran in one
+			       * chunk, whole: a stint is that, and comes where it begins.
+			       * Of a thread, all stays in order; so there are none where
+			       * threads move from one stream to another */
+#define SINK_KEEPS_PATHS 512 /* partial results keep PATHs until they are joined */
 #define SINK_FILTERS_TIME 64 /* applies --time itself: it gets all of the flow */
 
 /*
@@ -271,6 +276,9 @@ struct sink_ops {
 	 * 0, or an error. */
 	int (*partial_end)(void *partial);
 	int (*partial_join)(void *sink, void *partial, uint32_t stint);
+	/* What it holds; when that is too much, it is joined before more comes. May be
+	 * NULL: little. */
+	size_t (*partial_bytes)(const void *partial);
 	void (*partial_free)(void *partial);	/* accepts NULL */
 };
 
