@@ -146,6 +146,20 @@ for i in 1 2 3 4 5 6; do
 	all "damage $i" "$SCRATCH/bad.data" 4096
 done
 
+# A stream that begins with a wrong time and no flow: what comes next is earlier, and who ran
+# then, and which code, is asked for anew.
+cp "$data" "$SCRATCH/late.data"
+"$auxdecode" dump "$data" 2>"$SCRATCH/err" | sed -n 's/^\(0x[0-9a-f]*\) \[48\] AUXTRACE .*/\1/p' >"$SCRATCH/chunks"
+while read -r at; do
+	printf '\x02\xf3\xff\x13\x99' |
+		dd of="$SCRATCH/late.data" bs=1 seek=$((at + 48 + 0x17)) conv=notrunc 2>"$SCRATCH/dd"
+done <"$SCRATCH/chunks"
+is "$("$auxdecode" raw "$SCRATCH/late.data" 2>"$SCRATCH/err" | grep -c '^  0000000000000010  tsc 0x2')" \
+	"$(wc -l <"$SCRATCH/chunks")" "all streams begin with a wrong time" "$SCRATCH/err"
+same "a wrong time" count --chunk-size 4096 "$SCRATCH/late.data"
+is "$("$auxdecode" count "$SCRATCH/late.data" 2>"$SCRATCH/err" | tail -n 1 | sed 's/.* gaps //')" \
+	"$(wc -l <"$SCRATCH/chunks")" "each loses what comes up to its next PSB, and no more" "$SCRATCH/err"
+
 if [ -x "$a64/feature" ] && [ -z "$(no_emulation)" ]; then
 	record "aarch64" soft_etm/sync_period=8/u "$a64/threads" && all "aarch64" "$data" 1
 	record "aarch64, per thread" soft_etm/ete,raw/u "$a64/threads" --per-thread &&

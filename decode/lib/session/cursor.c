@@ -547,6 +547,9 @@ void cursor_begin_dated(struct stream_cursor *cur,
 	if (cur->m.view.ctx.time_ns > cur->m.key.time)
 		cur->m.key.time = cur->m.view.ctx.time_ns;
 	view_find_task(cur, &cur->m.view);
+	/* the decoder may never come to tell of that time: where the trace is damaged, and
+	 * what comes is earlier */
+	cursor_set_horizon(cur, 0);
 }
 
 /* A kind of source that the decoder cannot decode at all, such as an ETMv3: the
