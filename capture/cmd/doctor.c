@@ -305,7 +305,7 @@ static bool has_plugins(const char *qemu)
 	char help[16384];
 	size_t n = 0;
 	ssize_t got;
-	int fd[2];
+	int fd[2], status = -1;
 	pid_t pid;
 
 	if (pipe2(fd, O_CLOEXEC) < 0)
@@ -323,8 +323,8 @@ static bool has_plugins(const char *qemu)
 		n += (size_t)got;
 	close(fd[0]);
 	if (pid > 0)
-		waitpid(pid, NULL, 0);
-	return pid < 0 || memmem(help, n, "-plugin", 7);
+		waitpid(pid, &status, 0);
+	return status || memmem(help, n, "-plugin", 7);
 }
 
 /* True: emulation works, as event says. It needs both qemu-user and our helper object.
