@@ -18,11 +18,11 @@ timeout 500 "$tsan/tests/test_workers" >"$SCRATCH/out" 2>&1
 ok $? "test_workers runs without a data race" "$SCRATCH/out"
 
 data=$SCRATCH/tsan.data jobs=3
-commands=(count 'count --sha256' 'insn -F +time' branch 'hot --by cycles')
+commands=(count 'count --sha256' 'insn -F +time' branch)
 if [ -n "${LONG:-}" ]; then
 	jobs=8 auxcap=$tsan/auxcap
 	cp "$BUILD/auxkit-qemu.so" "$tsan/"
-	commands+=(calls 'flame --per all' 'hot --blocks' 'hot --edges' 'latency main' 'find main'
+	commands+=(calls 'flame --per all' hot 'hot --blocks' 'hot --edges' 'latency main' 'find main'
 		annotate coverage 'coverage --to lcov' 'coverage --to afl' profile summary
 		"report -o $SCRATCH/tsan.html")
 	for to in perfetto chrome fxt firefox speedscope pprof callgrind sqlite jsonl parquet; do
@@ -46,5 +46,14 @@ for event in soft_pt/tsc,psb_period=0/u soft_etm/sync_period=8/u; do
 		timeout 500 "$tsan/auxdecode" $command -j$jobs --chunk-size 4096 "$data" 2>"$SCRATCH/err" >"$SCRATCH/out"
 		ok $? "$event: $command runs without a data race" "$SCRATCH/err"
 	done
+done
+# Trees are made by all workers where a thread has a stream of its own.
+rm -f "$data"
+timeout 500 "$auxcap" -e soft_pt/cyc,psb_period=0/u --per-thread -o "$data" -- "$programs/threads" >"$SCRATCH/out" 2>&1 </dev/null
+ok $? "threads are recorded one by one" "$SCRATCH/out"
+for command in 'hot --by cycles' flame; do
+	# shellcheck disable=SC2086
+	timeout 500 "$tsan/auxdecode" $command -j$jobs --chunk-size 4096 "$data" 2>"$SCRATCH/err" >"$SCRATCH/out"
+	ok $? "$command, by thread, runs without a data race" "$SCRATCH/err"
 done
 finish
