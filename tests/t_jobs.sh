@@ -121,6 +121,9 @@ record "a program" soft_pt/tsc,mtc,psb_period=0/u "$programs/threads" &&
 		same "one thread" insn --tid "$tid" --chunk-size 4096 "$data"
 		same "one thread" count --tid "$tid" --chunk-size 4096 "$data"
 		same "one CPU" count --cpu 0 --chunk-size 4096 "$data"
+		# several threads in one stream, whose tree is made by all workers
+		same "one CPU" flame --by time --cpu 0 --chunk-size 4096 "$data"
+		same "one CPU" hot -n 10000 --by time --cpu 0 --chunk-size 4096 "$data"
 		same "from a time on" count --time "$from," --chunk-size 4096 "$data"
 		same "up to a time" insn --time ",$from" --chunk-size 4096 "$data"
 		for n in 1 1000 12345; do

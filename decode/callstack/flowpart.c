@@ -75,7 +75,9 @@ struct maker {
 	struct thread *thread;
 	struct calltree_thread ct;
 	struct flow_ctx ctx;
+	uint32_t stint;
 	bool ready;		/* something ran, and nothing else came since */
+	bool goes_on;		/* the thread and the stint are those of the last item */
 	uint64_t jumped[64];	/* addresses of the stretch, a cache without chains */
 	bool runs;		/* a stretch is being made: */
 	struct item item;
@@ -442,9 +444,11 @@ static int keep_events(struct flow_part *p, uint32_t stint, const struct flow_ct
 		return 0;
 	if (pack_events(&p->pack, ev, n))
 		return -AUX_E_NOMEM;
-	if (!last || last->stretch != UINT32_MAX || last->stint != stint ||
-	    p->n_items == p->n_joined || !p->maker->ready)
+	if (!last || last->stretch != UINT32_MAX || p->n_items == p->n_joined ||
+	    !p->maker->goes_on) {
+		p->maker->goes_on = true;
 		return add_item(p, &item);
+	}
 	last->to = p->pack.n;
 	return 0;
 }
@@ -593,13 +597,13 @@ int flowpart_flow(void *part, uint32_t stint, const struct flow_ctx *ctx,
 	int rc = p->maker ? 0 : take_maker(p, ev, n);
 
 	m = p->maker;
-	if (!rc && (!m->thread || !is_same(&m->ctx, ctx) ||
-		    (m->runs && m->item.stint != stint))) {
+	if (!rc && (!m->thread || !is_same(&m->ctx, ctx) || m->stint != stint)) {
 		rc = end_stretch(p);
-		m->ready = false;
+		m->ready = m->goes_on = false;
 	}
 	if (rc)
 		return rc;
+	m->stint = stint;
 	m->ctx = *ctx;
 	m->thread = calls_find_thread(m->calls, ctx);
 	if (!m->thread)
