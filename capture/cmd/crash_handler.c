@@ -168,7 +168,8 @@ static int copy_core(int fd)
 	return ftruncate(fd, size) ? errno : 0;
 }
 
-/* Its owner's alone, under its name only when it is whole. */
+/* Its owner's alone, under its name only when it is whole. A file that is there already may be
+ * somebody else's, who would then read the memory of the process: it is not written to. */
 static bool save_core(const struct handler *h)
 {
 	char path[PATH_MAX], part[PATH_MAX];
@@ -178,7 +179,8 @@ static bool save_core(const struct handler *h)
 		     (unsigned long long)h->pid) >= (int)sizeof(path) - 8)
 		return false;
 	snprintf(part, sizeof(part), "%.4000s.part", path);
-	fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	unlink(part);	/* of one that was killed */
+	fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	err = fd < 0 ? errno : copy_core(fd);
 	if (fd >= 0 && close(fd) && !err)
 		err = errno;
