@@ -267,8 +267,8 @@ struct calls {
 	uint64_t n_insns;
 	int failed;			/* what ops->away, ran or tick returned */
 	uint64_t n_switches;	/* functions that were seen to switch stacks */
-	uint32_t base;		/* frames that are not there to be returned out of: 1 in
-				 * a stretch, else 0 */
+	uint32_t base;		/* frames at the bottom that no return may end: 1 in a
+				 * stretch, else 0 */
 	struct {		/* of a stretch (stretch.h) */
 		/* a return out of a function, by the instruction at from: the first since
 		 * mark changed, which is never 0 */

@@ -547,8 +547,8 @@ void cursor_begin_dated(struct stream_cursor *cur,
 	if (cur->m.view.ctx.time_ns > cur->m.key.time)
 		cur->m.key.time = cur->m.view.ctx.time_ns;
 	view_find_task(cur, &cur->m.view);
-	/* the decoder may never come to tell of that time: where the trace is damaged, and
-	 * what comes is earlier */
+	/* Where the trace is damaged here the decoder never emits this TIME. The first one that
+	 * it does emit has to end its batch, even if it is earlier. */
 	cursor_set_horizon(cur, 0);
 }
 
