@@ -53,7 +53,7 @@ each() { # DO: a part for each unit of its plan
 	done >"$here/failed"
 	that "$1: each unit gives a part" "$here/failed" not test -s "$here/failed"
 }
-for what in count hot flame latency gaps; do
+for what in count hot flame latency gaps branches profile coverage; do
 	each $what
 	map --do $what -o "$here/$what/all" "$recs"/*.data "$here/large.data"
 	is $? 3 "$what: all in one process; status 3: one has gaps"
@@ -144,6 +144,25 @@ for r in rows[:60]:
 assert n > 3, n
 END
 ok $? "hot, latency: the numbers of the commands" "$here/out"
+# branch lists, tracefiles: as merge makes them of those of each recording
+for what in "profile" "coverage --to lcov"; do
+	list=()
+	for f in "$recs"/*.data "$here/large.data"; do
+		list+=("$here/${what%% *}/${#list[@]}.own")
+		# shellcheck disable=SC2086
+		"$auxdecode" $what -o "${list[-1]}" "$f" 2>/dev/null
+		[ -s "${list[-1]}" ] || unset 'list[-1]'
+	done
+	"$auxdecode" merge -o "$here/want" "${list[@]}" 2>"$here/err"
+	that "$what: as of ${#list[@]} recordings, merged" "$here/err" cmp -s "$here/want" "$here/${what%% *}/many"
+done
+that "profile: a border cuts runs, which are pieces of a part" - \
+	grep -q '^piece' "$here/profile/$(grep -m2 'large.data$' "$here/profile/units" | tail -1 | cut -f1).part"
+"$auxdecode" profile --to bolt --module python3.11 -o "$here/bolt" "$here/profile/many" 2>"$here/err"
+that "profile: what BOLT reads is made of it" "$here/err" grep -q '^B ' "$here/bolt"
+is "$(awk -F '\t' '/^[0-9]/ { n += $1 } END { print n }' "$here/branches/many")" \
+	"$(awk '/^branch/ { n += $NF } END { print n }' "$here/profile/many")" "branches: as many as in the list"
+that "branches: by function" - grep -q '	call	main+0x' "$here/branches/many"
 is "$(awk -F '\t' '$3 != "cause" { n += $4 } END { print n }' "$here/gaps/many")" \
 	"$("$auxdecode" insn -F ip "$recs/it's torn.data" 2>/dev/null | grep -c '^# gap')" "gaps: as many as insn shows"
 
@@ -209,9 +228,14 @@ python3 - "$auxdecode" "$here" >"$here/out" 2>&1 <<'END'
 import random, subprocess, sys
 tool, here = sys.argv[1:]
 random.seed(1)
-for what in "count", "latency", "flame":
+part = [l.split("\t")[0] for l in open(here + "/profile/units") if l.endswith("large.data\n")][1] + ".part"
+for what in "count", "latency", "flame", "profile", "coverage":
     good = open(here + "/" + what + "/all", "rb").read()
     good = good[:good.index(b"\nrows")] + b"".join(l + b"\n" for l in good[good.index(b"\nrows"):].split(b"\n")[:60])
+    if what == "profile":	# of each row some
+        rows = [l + b"\n" for l in open(here + "/profile/" + part, "rb").read().split(b"\n")]
+        good = good[:good.index(b"\nrows") + 1] + b"".join(r for w in (b"rows", b"branch", b"gaps", b"module", b"piece", b"range")
+            for r in [r for r in rows if r.startswith(w)][:20])
     for i in range(120):
         bad = bytearray(good)
         for _ in range(random.randint(1, 4)):
@@ -227,7 +251,7 @@ for what in "count", "latency", "flame":
         rc = subprocess.run([tool, "reduce", "-o", "/dev/null", here + "/bad"], stderr=subprocess.PIPE, timeout=60)
         assert rc.returncode in (0, 1, 2, 3), (what, i, rc)
 END
-ok $? "360 parts with bytes changed: read or refused" "$here/out"
+ok $? "600 parts with bytes changed: read or refused" "$here/out"
 
 # ---- fleet ----
 "$auxdecode" plan --unit-size 1M "$recs" "$here/large.data" 2>/dev/null >"$here/units"

@@ -13,7 +13,8 @@
 /* Options that several of them have; the member is unsigned. */
 #define UNITS_DO(TYPE, MEMBER)						\
 	{ .name = "do", .arg = "WHAT", .values = FLEET_DO_VALUES,	\
-	  .help = "what is summed up: count (the default), hot, flame, latency or gaps", \
+	  .help = "what is summed up: count (the default), hot, flame, latency, gaps,\n" \
+		  "branches, profile or coverage",				\
 	  OPTION_CHOICE(TYPE, MEMBER) }
 #define UNITS_BY(TYPE, MEMBER)						\
 	{ .name = "by", .arg = "WHAT", .values = FLEET_BY_VALUES,	\

@@ -319,6 +319,16 @@ static int print_lines(struct coverage *c, const struct cover_tally *t)
 	return err;
 }
 
+/* What is said of a finished tally. */
+static void report_tally(struct coverage *c, const struct cover_tally *t)
+{
+	struct sink_report *r = c->env.report;
+
+	r->n_filtered = t->n_filtered;
+	r->n_mismatches = t->n_mismatches;
+	add_drop(r, t->only ? "of other files" : "of no file (made code)", t->n_homeless);
+}
+
 static int print_tally(struct coverage *c, const struct cover_tally *t,
 		       struct aux_diag *diag)
 {
@@ -358,7 +368,6 @@ int coverage_tally(struct coverage *c, struct cover_tally *t)
 static int finish_coverage(void *sink, struct aux_diag *diag)
 {
 	struct coverage *c = sink;
-	struct sink_report *r = c->env.report;
 	struct cover_tally t;
 	int err = cover_tally_init(&t, c->env.host);
 
@@ -367,11 +376,32 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 	if (!err)
 		err = coverage_tally(c, &t);
 	if (!err) {
-		r->n_filtered = t.n_filtered;
-		r->n_mismatches = t.n_mismatches;
-		add_drop(r, t.only ? "of other files" : "of no file (made code)", t.n_homeless);
+		report_tally(c, &t);
 		err = print_tally(c, &t, diag);
 	}
+	cover_tally_fini(&t);
+	return err;
+}
+
+int coverage_rows(void *sink, int (*row)(void *priv, const struct coverage_row *r),
+		  void *priv)
+{
+	struct coverage *c = sink;
+	struct cover_lines l = { 0 };
+	struct cover_tally t;
+	int err = cover_tally_init(&t, c->env.host);
+
+	if (!err)
+		err = coverage_tally(c, &t);
+	if (!err) {
+		report_tally(c, &t);
+		err = cover_lines_make(&l, &t);
+	}
+	if (!err) {
+		report_bare(c, &l);
+		err = cover_lines_each(&l, row, priv);
+	}
+	cover_lines_fini(&l);
 	cover_tally_fini(&t);
 	return err;
 }

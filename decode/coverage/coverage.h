@@ -56,6 +56,34 @@ int annotate_page(void *sink, uint64_t room,
 		  void *priv, struct outbuf *out);
 
 /*
+ * rows.c: what --to lcov writes, as rows that add up: equal ones (all but n and ran) of
+ * several recordings are one, with the sum of n.
+ */
+struct coverage_row {
+	enum coverage_what {
+		COVERAGE_BRANCH,	/* an outcome of one; name is NULL */
+		COVERAGE_FUNCTION,	/* its calls; name may be NULL: not known */
+		COVERAGE_LINE,
+	} what;
+	const char *file, *name;
+	uint32_t line, block, way;
+	uint64_t n;
+	bool ran;		/* of a branch: it was come to */
+};
+
+/* In the place of the finish of sink_coverage, opened with --to lcov. 0 or an error, also
+ * one of row. */
+int coverage_rows(void *sink, int (*row)(void *priv, const struct coverage_row *r),
+		  void *priv);
+
+/* Rows as a tracefile; those of a file come together. NULL, -AUX_E_NOMEM. */
+struct coverage_sum;
+struct coverage_sum *coverage_sum_new(void);
+void coverage_sum_free(struct coverage_sum *s);	/* accepts NULL */
+int coverage_sum_add(struct coverage_sum *s, const struct coverage_row *r);
+int coverage_sum_write(struct coverage_sum *s, struct outbuf *out);
+
+/*
  * Merging: lcov tracefiles are added up, drcov and sancov files are united, and
  * of AFL maps the larger count of each edge is kept; of parts of one recording
  * the counts are added, up to 255, which is what the map of the whole has. All

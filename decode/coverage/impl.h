@@ -437,6 +437,9 @@ char *cover_lines_keep(struct cover_lines *l, const char *name);
 int cover_lines_sort(struct cover_lines *l);
 /* files.c: write sorted lines; return how many source lines ran. */
 uint64_t cover_print_lcov(const struct cover_lines *l, struct outbuf *out);
+/* rows.c: of sorted lines. 0, or what row gave. */
+int cover_lines_each(const struct cover_lines *l,
+		     int (*row)(void *priv, const struct coverage_row *r), void *priv);
 /* bare.c: functions and blocks of all modules by address; adds how many blocks to *n. 0 or
  * -AUX_E_NOMEM. */
 int cover_print_bare(const struct cover_tally *t, struct names *names,

@@ -544,7 +544,7 @@ int tables_init(struct tables *t, struct export *x,
 	t->state = calloc(1, sizeof(*t->state));
 	if (!t->state)
 		return -AUX_E_NOMEM;
-	t->state->branches = profile_branches_new(x->env.host);
+	t->state->branches = profile_branches_new(x->env.host, false);
 	return t->state->branches ? 0 : -AUX_E_NOMEM;
 }
 

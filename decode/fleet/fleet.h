@@ -69,7 +69,7 @@ struct fleet_kind {
 /* By index (NULL after the last), or by name (NULL: none). */
 const struct fleet_kind *fleet_kind(size_t i);
 const struct fleet_kind *fleet_kind_named(const char *name);
-#define FLEET_DO_VALUES "count hot flame latency gaps"
+#define FLEET_DO_VALUES "count hot flame latency gaps branches profile coverage"
 #define FLEET_BY_VALUES "insns time cycles branches"	/* as enum calltree_by */
 
 /* ---- unit.c: names of units ---- */
@@ -158,6 +158,9 @@ void fleet_rows_free(struct fleet_rows *r);	/* accepts NULL */
 int fleet_rows_add(struct fleet_rows *r, const char *key, size_t len,
 		   const uint64_t *values);
 void fleet_rows_write(struct fleet_rows *r, struct outbuf *out);
+/* Digits up to a character that is not one, which is returned; NULL: there are none, or the
+ * number is larger than max. */
+const char *fleet_number(const char *s, uint64_t max, uint64_t *v);
 /* A field of a key, with a tab before it unless it is the first. */
 void fleet_field(struct outbuf *key, const char *text);
 void fleet_field_number(struct outbuf *key, uint64_t v);
@@ -176,6 +179,9 @@ struct fleet_row {
 int fleet_row_read(struct fleet_row *row, FILE *f, const struct fleet_kind *kind,
 		   struct aux_diag *diag);
 void fleet_row_fini(struct fleet_row *row);
+/* The n fields of its key as they were before they were escaped, in place: the key is lost.
+ * -AUX_E_FORMAT: it has others. */
+int fleet_fields(struct fleet_row *row, char **fields, unsigned n);
 void fleet_row_write(struct outbuf *out, const struct fleet_row *row,
 		     const struct fleet_kind *kind);
 /* As strcmp, of keys. */
@@ -193,6 +199,8 @@ struct fleet_sink_config {
 
 extern const struct sink_ops fleet_sink_count, fleet_sink_gaps, fleet_sink_hot,
 	fleet_sink_flame, fleet_sink_latency;
+/* branches.c, coverage.c: with what prints them */
+extern const struct sink_ops fleet_sink_branches, fleet_sink_profile, fleet_sink_coverage;
 
 /* ---- print.c: results ---- */
 
@@ -204,6 +212,12 @@ int fleet_print_flame(struct outbuf *out, FILE *rows, const struct fleet_kind *k
 		      unsigned by, struct aux_diag *diag);
 int fleet_print_latency(struct outbuf *out, FILE *rows, const struct fleet_kind *kind,
 			unsigned by, struct aux_diag *diag);
+int fleet_print_branches(struct outbuf *out, FILE *rows, const struct fleet_kind *kind,
+			 unsigned by, struct aux_diag *diag);
+int fleet_print_profile(struct outbuf *out, FILE *rows, const struct fleet_kind *kind,
+			unsigned by, struct aux_diag *diag);
+int fleet_print_coverage(struct outbuf *out, FILE *rows, const struct fleet_kind *kind,
+			 unsigned by, struct aux_diag *diag);
 
 /* ---- reduce.c ---- */
 

@@ -31,7 +31,18 @@ static const struct fleet_kind kinds[] = {
 	  .n_values = 4, .whole = true, .ns_per_byte = 25, .sink = &fleet_sink_latency,
 	  .print = fleet_print_latency },
 	{ .name = "gaps", .keys = "recording stream cause", .n_keys = 3,
-	  .values = { { "gaps", FLEET_SUM } }, .n_values = 1, .ns_per_byte = 8, .sink = &fleet_sink_gaps },
+	  .values = { { "gaps", FLEET_SUM } }, .n_values = 1, .ns_per_byte = 8,
+	  .sink = &fleet_sink_gaps },
+	{ .name = "branches", .keys = "kind from from_dso to to_dso", .n_keys = 5,
+	  .values = { { "n", FLEET_SUM } }, .n_values = 1, .ns_per_byte = 15,
+	  .sink = &fleet_sink_branches, .print = fleet_print_branches },
+	{ .name = "profile", .keys = "what id path at how id2 path2 at2 from_cut to_cut",
+	  .n_keys = 10, .values = { { "n", FLEET_SUM } }, .n_values = 1, .ns_per_byte = 15,
+	  .sink = &fleet_sink_profile, .print = fleet_print_profile },
+	{ .name = "coverage", .keys = "file what line detail", .n_keys = 4,
+	  .values = { { "n", FLEET_SUM }, { "ran", FLEET_MAX } }, .n_values = 2,
+	  .whole = true, .ns_per_byte = 15, .sink = &fleet_sink_coverage,
+	  .print = fleet_print_coverage },
 };
 
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))

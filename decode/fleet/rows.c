@@ -249,6 +249,62 @@ void fleet_field_number(struct outbuf *key, uint64_t v)
 	fleet_field(key, text);
 }
 
+/* What a letter after \ stands for; 0: nothing. */
+static char letter(char c)
+{
+	return c == 't' ? '\t' : c == 'n' ? '\n' : c == 'r' ? '\r' : c == '\\' ? c : 0;
+}
+
+/* What fleet_put_escaped made of a text, back; false: it made no such thing. */
+static bool unescape(char *text)
+{
+	char *to = text;
+
+	for (const char *s = text; *s; s++) {
+		unsigned v = 0;
+
+		if (*s != '\\') {
+			*to++ = *s;
+			continue;
+		}
+		s++;
+		if (*s != '0') {
+			*to = letter(*s);
+			if (!*to++)
+				return false;
+			continue;
+		}
+		for (unsigned i = 1; i <= 3; i++) {
+			if (s[i] < '0' || s[i] > '7')
+				return false;
+			v = v * 8 + (unsigned)(s[i] - '0');
+		}
+		if (!v || v > 255)
+			return false;
+		*to++ = (char)v;
+		s += 3;
+	}
+	*to = '\0';
+	return true;
+}
+
+int fleet_fields(struct fleet_row *row, char **fields, unsigned n)
+{
+	char *next = row->line;
+
+	for (unsigned i = 0; i < n; i++) {
+		fields[i] = next;
+		if (!next)
+			return -AUX_E_FORMAT;
+		next = strchr(next, '\t');
+		if (next)
+			*next++ = '\0';
+		if (!unescape(fields[i]))
+			return -AUX_E_FORMAT;
+	}
+	return next ? -AUX_E_FORMAT : 0;
+}
+
 /* ---- lines of a file ---- */
 
 static int refuse(struct aux_diag *diag, uint64_t at, const char *why)

@@ -21,8 +21,7 @@ char *fleet_unit_text(char text[FLEET_NAME], const struct fleet_unit *u)
 	return text;
 }
 
-/* Digits up to a character that is not one; NULL: there are none, or too many. */
-static const char *read_number(const char *s, uint64_t max, uint64_t *v)
+const char *fleet_number(const char *s, uint64_t max, uint64_t *v)
 {
 	const char *p = s;
 
@@ -46,15 +45,15 @@ int fleet_unit_parse(struct fleet_unit *u, const char *text)
 	if (!*p)
 		return 0;
 	u->whole = false;
-	p = *p == '.' ? read_number(p + 1, UINT32_MAX, &stream) : NULL;
-	p = p && *p == '.' ? read_number(p + 1, FLEET_END - 1, &u->chunk_from) : NULL;
+	p = *p == '.' ? fleet_number(p + 1, UINT32_MAX, &stream) : NULL;
+	p = p && *p == '.' ? fleet_number(p + 1, FLEET_END - 1, &u->chunk_from) : NULL;
 	if (!p || *p != '-')
 		return -AUX_E_INVAL;
 	u->stream = (uint32_t)stream;
 	u->chunk_to = FLEET_END;
 	if (!p[1])
 		return 0;
-	p = read_number(p + 1, FLEET_END - 1, &u->chunk_to);
+	p = fleet_number(p + 1, FLEET_END - 1, &u->chunk_to);
 	return p && !*p && u->chunk_to >= u->chunk_from ? 0 : -AUX_E_INVAL;
 }
 

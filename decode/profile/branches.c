@@ -9,7 +9,7 @@ struct profile_branches {
 	struct profile_collect collect;
 };
 
-struct profile_branches *profile_branches_new(const struct sink_host *host)
+struct profile_branches *profile_branches_new(const struct sink_host *host, bool ranges)
 {
 	struct profile_branches *p = calloc(1, sizeof(*p));
 
@@ -20,7 +20,7 @@ struct profile_branches *profile_branches_new(const struct sink_host *host)
 		profile_branches_free(p);
 		return NULL;
 	}
-	p->collect.no_ranges = true;
+	p->collect.no_ranges = !ranges;
 	return p;
 }
 

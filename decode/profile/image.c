@@ -25,27 +25,33 @@ static bool is_same(const struct branchlist_module *m,
 	return !*m->id || !n || !strcmp(text, m->id);
 }
 
+int profile_module_image(struct elfimage **image, const struct branchlist_module *module,
+			 const char *symfs)
+{
+	int rc;
+
+	*image = NULL;
+	if (!module->file)
+		return 0;
+	rc = elfimage_open(image, module->file);
+	if (rc) {
+		*image = NULL;
+		return rc == -AUX_E_NOMEM ? rc : 0;
+	}
+	if (!elfimage_is_elf(*image) || !is_same(module, *image)) {
+		elfimage_close(*image);
+		*image = NULL;
+		return 0;
+	}
+	elfimage_debug_from(*image, symfs ? symfs : "", module->path);
+	return 0;
+}
+
 int profile_module_open(struct profile_module *m, const struct branchlist *list,
 			uint32_t index, const char *symfs)
 {
-	const struct branchlist_module *module = &list->modules[index];
-	const char *root = symfs ? symfs : "";
-	int rc;
-
 	*m = (struct profile_module){ .list = list, .index = index };
-	if (!module->file)
-		return 0;
-	rc = elfimage_open(&m->image, module->file);
-	if (rc) {
-		m->image = NULL;
-		return rc == -AUX_E_NOMEM ? rc : 0;
-	}
-	if (!elfimage_is_elf(m->image) || !is_same(module, m->image)) {
-		profile_module_close(m);
-		return 0;
-	}
-	elfimage_debug_from(m->image, root, module->path);
-	return 0;
+	return profile_module_image(&m->image, &list->modules[index], symfs);
 }
 
 void profile_module_close(struct profile_module *m)

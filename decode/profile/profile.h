@@ -16,6 +16,8 @@
 #include "decode/lib/session/sink.h"
 
 struct branchlist;
+struct branchlist_module;
+struct elfimage;
 struct outbuf;
 
 struct profile_config {
@@ -34,19 +36,24 @@ int profile_convert(const struct sink_env *env, const struct profile_config *c,
 extern const struct sink_ops sink_profile;
 
 /*
- * branches.c: the branches that a flow adds to a list, and no ranges, beside what another
- * sink makes of it, which may have calls of the same flow.
+ * branches.c: the branches that a flow adds to a list, and ranges if they are wanted,
+ * beside what another sink makes of it, which may have calls of the same flow.
  */
 struct profile_branches;
 
 /* NULL: out of memory. host outlives it. */
-struct profile_branches *profile_branches_new(const struct sink_host *host);
+struct profile_branches *profile_branches_new(const struct sink_host *host, bool ranges);
 void profile_branches_free(struct profile_branches *p);	/* accepts NULL */
 /* As flow in session/sink.h, with SINK_TAKES_PATHS. */
 int profile_branches_flow(struct profile_branches *p, const struct flow_ctx *ctx,
 			  const struct aux_flow *ev, size_t n);
 /* The sorted list, which lives as p does: after the last flow, once. NULL: *err. */
 const struct branchlist *profile_branches_finish(struct profile_branches *p, int *err);
+
+/* image.c: the file of a module, as it was when it ran; *image is NULL if that cannot be
+ * read, else the caller closes it. 0 or -AUX_E_NOMEM. */
+int profile_module_image(struct elfimage **image, const struct branchlist_module *module,
+			 const char *symfs);
 
 /*
  * ---- folded_merge.c: folded stacks (`flame`, stackcollapse-*.pl) of several runs ----
