@@ -166,6 +166,89 @@ that "branches: by function" - grep -q '	call	main+0x' "$here/branches/many"
 is "$(awk -F '\t' '$3 != "cause" { n += $4 } END { print n }' "$here/gaps/many")" \
 	"$("$auxdecode" insn -F ip "$recs/it's torn.data" 2>/dev/null | grep -c '^# gap')" "gaps: as many as insn shows"
 
+# ---- an index: a copy of the side-band, so nothing depends on it ----
+cp "$here/large.data" "$here/indexed.data"
+"$auxdecode" dump "$here/indexed.data" >"$here/dump" 2>/dev/null
+"$auxdecode" info "$here/indexed.data" >"$here/info" 2>/dev/null
+unit=$("$auxdecode" plan --unit-size 1M "$here/indexed.data" | sed -n 3p | cut -f1)
+as_before() { # TEXT
+	"$auxdecode" dump "$here/indexed.data" >"$here/dump.now" 2>/dev/null
+	"$auxdecode" info "$here/indexed.data" >"$here/info.now" 2>/dev/null
+	map --do count --unit "$unit" -o "$here/unit.part" "$here/indexed.data"
+	cmp -s "$here/dump" "$here/dump.now" && cmp -s "$here/info" "$here/info.now" && cmp -s "$here/unit.part" "$here/count/$unit.part"
+	ok $? "$1"
+	rm -f "$here/unit.part"
+}
+"$auxdecode" index "$here/indexed.data" 2>"$here/err"
+is $? 0 "index: status 0" || cat "$here/err"
+index=$here/indexed.data.auxidx
+that "index: without the trace" - test "$(stat -c %s "$index")" -lt $(($(stat -c %s "$here/indexed.data") / 20))
+as_before "index: records, and a unit, are the same"
+strace -o "$here/trace" "$auxdecode" plan "$here/indexed.data" >/dev/null 2>&1
+that "index: it is read" - grep -q 'indexed.data.auxidx' "$here/trace"
+"$auxdecode" index "$here/indexed.data" 2>"$here/err"
+that "index: is not made twice" "$here/err" grep -q 'has an index already' "$here/err"
+touch -d '2001-01-01' "$here/indexed.data"
+as_before "index: of a file that has changed since: not used"
+"$auxdecode" index "$here/indexed.data" 2>"$here/err"
+that "index: and made anew" "$here/err" grep -q 'indexed: ' "$here/err"
+"$auxdecode" index -o "$here/indexes" "$here/large.data" 2>"$here/err"
+is "$(ls "$here/indexes")" "${unit%%.*}.auxidx" "index -o DIR: by the recording's id"
+map --index "$here/indexes" --do count --unit "$unit" -o "$here/unit.part" "$here/large.data"
+that "map --index: the same" "$here/err" cmp -s "$here/unit.part" "$here/count/$unit.part"
+rm -f "$here/unit.part"
+# damaged, it is not used; made to deceive, with a sum that is right, it does no harm
+cp "$index" "$here/good.auxidx"
+python3 - "$auxdecode" "$here" >"$here/out" 2>&1 <<'END'
+import os, random, struct, subprocess, sys
+tool, here = sys.argv[1:]
+data, index = here + "/indexed.data", here + "/indexed.data.auxidx"
+good = open(here + "/good.auxidx", "rb").read()
+def total(b):
+    h, M = len(b), 2**64 - 1
+    for i in range(0, len(b) - 7, 8):
+        h = ((h ^ struct.unpack_from("<Q", b, i)[0]) * 0xff51afd7ed558ccd) & M
+        h ^= h >> 32
+    for c in b[len(b) & ~7:]:
+        h = ((h ^ c) * 0x100000001b3) & M
+    return h
+def seal(b):
+    n = struct.unpack_from("<Q", b, 32)[0]
+    if n > len(b) // 16:
+        return b
+    h, at = total(b[56:56 + 16 * n]), 56 + 16 * n
+    for i in range(n):
+        size = struct.unpack_from("<Q", b, 56 + 16 * i + 8)[0]
+        h ^= total(b[at:at + size]) * (2 * i + 1) & 2**64 - 1
+        at += size
+    struct.pack_into("<Q", b, 48, h)
+    return b
+assert seal(bytearray(good)) == good
+def run(*words):
+    p = subprocess.run([tool, *words, data], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+    return p.returncode, p.stdout
+want = run("plan")
+random.seed(3)
+n_used = 0
+for i in range(40):
+    bad = bytearray(good)
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(bad)) if i % 3 else random.randrange(56 + 160)
+        bad[at] = random.randrange(256)
+    if i % 4 == 0:
+        del bad[random.randrange(len(bad)):]
+    open(index, "wb").write(bad)
+    assert bad == good or run("plan") == want, i
+    open(index, "wb").write(seal(bad))
+    rc, out = run("dump")
+    assert rc in (0, 1, 3), (i, rc)
+    n_used += run("plan") != want
+print(n_used, "deceived")
+os.remove(index)
+END
+ok $? "index: 40 damaged ones change nothing, 40 made to deceive do no harm" "$here/out"
+as_before "without index: the same"
+
 # ---- what must not be added ----
 refused() { # STATUS PATTERN WORDS...
 	local status=$1 pattern=$2
@@ -193,6 +276,12 @@ refused 2 'wants -o FILE' map all
 refused 2 'is no unit' map --unit abc -o x "$here/large.data"
 refused 2 'this recording is' map --unit 0123456789abcdef -o x "$here/large.data"
 refused 2 'calls cross the borders of chunks' map --do flame --unit "$(grep -m1 'large.data$' units | cut -f1)" -o x "$here/large.data"
+head -c 20000 "$here/large.data" >"$here/cut.data"
+refused 1 'the file ends inside' index "$here/cut.data"
+refused 1 'No such file' index "$here/none"
+"$auxdecode" index - <"$here/large.data" >"$here/out" 2>&1
+is $? 1 "index: of standard input: status 1"
+that "and why" "$here/out" grep -q 'only a complete perf.data file on a disk' "$here/out"
 refused 2 'fleet wants run' fleet walk
 refused 2 'and -o DIR' fleet run "$here/large.data"
 # what is missing is said, with its share
@@ -260,6 +349,7 @@ run() { "$auxdecode" fleet run --unit-size 1M "$@" "$recs" "$here/large.data" 2>
 run -o "$here/local"
 is $? 3 "fleet: on this machine; status 3: one has gaps"
 that "fleet: the result of one process" "$here/err" cmp -s "$here/local/result" "$here/count/one"
+is "$(ls "$here/local/index")" "${unit%%.*}.auxidx" "fleet: the recording of many units is indexed"
 "$auxdecode" fleet status "$here/local" >"$here/out" 2>"$here/err"
 is $? 0 "fleet status: all is done"
 that "fleet status: says so" "$here/out" grep -q "^units *$n of $n done" "$here/out"

@@ -72,6 +72,8 @@ static const struct cmd_group *const flow_groups[] = {
 }, *const plan_groups[] = {
 	&cmd_group_import, &cmd_group_json, &cmd_group_memory, &cmd_group_input,
 	&cmd_group_output, NULL,
+}, *const index_groups[] = {
+	&cmd_group_memory, &cmd_group_input, &cmd_group_output, NULL,
 }, *const map_groups[] = {
 	&cmd_group_names, &cmd_group_code, &cmd_group_jobs, &cmd_group_memory,
 	&cmd_group_progress, &cmd_group_input, &cmd_group_output, NULL,
@@ -250,6 +252,9 @@ static const struct command commands[] = {
 	  .own = &cmd_plan_own, .groups = plan_groups, .many = true, .operands = "FILE...",
 	  .run = cmd_plan,
 	  .examples = { { "plan --do count recordings/", "a line for each unit" } } },
+	{ .name = "index", .help = "lets many processes open a large recording at once",
+	  .groups = index_groups, .many = true, .operands = "FILE...", .run = cmd_index,
+	  .examples = { { "index perf.data", "writes perf.data.auxidx, which map reads" } } },
 	{ .name = "map", .help = "a part of a result: of one unit, or of recordings",
 	  .own = &cmd_map_own, .groups = map_groups, .many = true, .operands = "FILE...",
 	  .run = cmd_map,

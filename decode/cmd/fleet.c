@@ -6,6 +6,7 @@
  *	DIR/units	what plan prints
  *	DIR/parts/	a part for each unit that is done
  *	DIR/logs/	what each unit said
+ *	DIR/index/	of recordings that have several units
  *	DIR/result	of all of them
  *	DIR/Makefile, DIR/task, DIR/finish	how others run them
  *
@@ -184,6 +185,24 @@ static int find_done(struct fleet *f)
 	return CMD_OK;
 }
 
+/* Of each recording that has several units to be done: one that cannot have an index is
+ * decoded without it, and what is wrong with a recording its units say. */
+static int make_indexes(const struct fleet *f)
+{
+	char *dir = path_in(f, "index", "");
+	int status = dir ? make_dir(f, "index") : fail(f->dir);
+
+	for (size_t i = 0; i < f->list.n && !status; i++) {
+		const struct fleet_planned *u = &f->list.v[i];
+		bool first = !i || strcmp(u->unit.id, u[-1].unit.id);
+
+		if (first && !u->unit.whole && f->n_done < f->list.n)
+			index_make(f->o, u->path, dir, false);
+	}
+	free(dir);
+	return status;
+}
+
 /* ---- this machine ---- */
 
 /* In a child: what it says goes into its log. */
@@ -192,11 +211,12 @@ static void run_unit(const struct fleet *f, size_t i)
 	struct cmd_options o = *f->o;
 	const struct fleet_planned *u = &f->list.v[i];
 	char *log = part_of(f, i, "logs", ".log"), *part = part_of(f, i, "parts", ".part");
+	char *indexes = path_in(f, "index", "");
 	const char *paths[1] = { u->path };
 	char name[FLEET_NAME];
 	int fd = log ? open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
 
-	if (fd < 0 || !part || dup2(fd, STDERR_FILENO) < 0)
+	if (fd < 0 || !part || !indexes || dup2(fd, STDERR_FILENO) < 0)
 		_exit(CMD_FAILED);
 	o.output.path = part;
 	o.output.progress = 0;
@@ -204,7 +224,7 @@ static void run_unit(const struct fleet *f, size_t i)
 	o.paths = paths;
 	o.n_paths = 1;
 	o.decoding.n_workers = 1;
-	_exit(fleet_map(&o, f->kind, fleet_unit_text(name, &u->unit)));
+	_exit(fleet_map(&o, f->kind, fleet_unit_text(name, &u->unit), indexes));
 }
 
 struct running {
@@ -309,7 +329,7 @@ static void put_map(const struct fleet *f, struct outbuf *out)
 	if (text && text->p > text->buf + 9)	/* after "auxdecode" */
 		outbuf_put(out, text->buf + 9, (size_t)(text->p - text->buf) - 9);
 	outbuf_free(text);
-	outbuf_printf(out, " -j1 --no-progress --do %s", f->kind->name);
+	outbuf_printf(out, " -j1 --no-progress --do %s --index \"$dir/index\"", f->kind->name);
 }
 
 /* "cd" to where the user's words were typed, and the directory as $dir. */
@@ -551,6 +571,8 @@ static int run(struct fleet *f, const char *const *words, size_t n)
 		status = settle_plan(f);
 	if (!status)
 		status = find_done(f);
+	if (!status)
+		status = make_indexes(f);
 	if (!status && f->n_done)
 		cmd_say(f->dir, "%zu of %zu units are done already", f->n_done, f->list.n);
 	if (status)

@@ -14,6 +14,7 @@
 struct map_options {
 	unsigned what;		/* fleet_kind */
 	const char *unit;	/* NULL: all of each FILE */
+	const char *indexes;	/* a directory; NULL: indexes are beside the FILEs */
 };
 
 /* table */
@@ -21,6 +22,8 @@ static const struct option_row map_rows[] = {
 	UNITS_DO(struct map_options, what),
 	{ .name = "unit", .arg = "UNIT", .help = "this unit of FILE, as plan names it",
 	  OPTION_TEXT(struct map_options, unit) },
+	{ .name = "index", .arg = "DIR", .help = "where index -o DIR wrote that of FILE",
+	  OPTION_TEXT(struct map_options, indexes) },
 	{ .name = NULL },
 };
 
@@ -31,6 +34,7 @@ const struct cmd_own cmd_map_own = {
 /* A recording being mapped: what the session's observer needs, and what comes of it. */
 struct map_run {
 	const struct cmd_options *o;	/* path is the recording's */
+	const char *unit, *indexes;	/* as of fleet_map */
 	struct fleet_head *head;
 	struct fleet_done done;
 	struct session *session;
@@ -100,12 +104,12 @@ static int take_unit(struct fleet_unit *u, const struct fleet_kind *kind, const 
 	return 0;
 }
 
-static int open_unit(struct map_run *r, const char *unit, char id[FLEET_ID + 1],
-		     struct aux_diag *diag)
+static int open_unit(struct map_run *r, char id[FLEET_ID + 1], struct aux_diag *diag)
 {
 	struct session_config config = cmd_session_config(r->o);
 	struct fleet_unit *u = &r->done.unit;
-	int rc = take_unit(u, r->head->kind, unit, diag);
+	int rc = take_unit(u, r->head->kind, r->unit, diag);
+	char *index = NULL;
 
 	if (rc)
 		return rc;
@@ -117,11 +121,18 @@ static int open_unit(struct map_run *r, const char *unit, char id[FLEET_ID + 1],
 		config.chunk_to = u->chunk_to;
 		config.chunk_min = FLEET_CHUNK;
 	}
+	if (r->unit && r->indexes) {
+		index = index_path(NULL, r->indexes, u->id);
+		config.index = index;
+		if (!index)
+			return -AUX_E_NOMEM;
+	}
 	rc = session_open(&r->session, &config, diag);
+	free(index);
 	if (rc)
 		return rc;
 	fleet_recording_id(id, r->session);
-	if (!unit)
+	if (!r->unit)
 		memcpy(u->id, id, FLEET_ID + 1);
 	return check_unit(r->session, u, id, diag);
 }
@@ -170,17 +181,18 @@ static int conclude(struct map_run *r)
 }
 
 /* A recording, or a unit of it: its rows in rows, what it is in *head. */
-static int map_file(struct fleet_head *head, FILE *rows, const struct cmd_options *o,
-		    const char *unit, struct aux_diag *diag)
+static int map_file(struct map_run *run, FILE *rows, struct aux_diag *diag)
 {
-	struct map_run r = { .o = o, .head = head, .verdict = { .path = o->path } };
+	struct map_run r = *run;
+	const struct cmd_options *o = r.o;
 	struct outbuf *out = outbuf_new(fileno(rows));
 	struct names *names = NULL;
 	char id[FLEET_ID + 1];
 	int rc = out ? cmd_names(&names, o, diag) : -AUX_E_NOMEM;
 
+	r.verdict.path = o->path;
 	if (!rc)
-		rc = open_unit(&r, unit, id, diag);
+		rc = open_unit(&r, id, diag);
 	if (!rc) {
 		r.verdict.names = names;
 		r.host = cmd_host(r.session, names);
@@ -218,11 +230,11 @@ static bool is_done(const struct fleet_kind *kind, const char *unit, const char 
 }
 
 /* The rows of a recording, at their begin. */
-static int map_rows_of(struct fleet_join *join, struct fleet_head *head,
-		       const struct cmd_options *o, const char *path, const char *unit,
+static int map_rows_of(struct fleet_join *join, const struct map_run *of, const char *path,
 		       struct aux_diag *diag)
 {
-	struct cmd_options one = *o;
+	struct cmd_options one = *of->o;
+	struct map_run run = *of;
 	FILE *f = tmpfile();
 	int rc;
 
@@ -230,18 +242,21 @@ static int map_rows_of(struct fleet_join *join, struct fleet_head *head,
 		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET, "cannot make a temporary file: %s",
 				strerror(errno));
 	one.path = path;
-	rc = map_file(head, f, &one, unit, diag);
+	run.o = &one;
+	rc = map_file(&run, f, diag);
 	if (rc || fseeko(f, 0, SEEK_SET)) {
 		fclose(f);
 		return rc ? rc : -AUX_E_IO;
 	}
-	return fleet_join_add(join, head->kind, f, path);
+	return fleet_join_add(join, of->head->kind, f, path);
 }
 
-int fleet_map(const struct cmd_options *o, const struct fleet_kind *kind, const char *unit)
+int fleet_map(const struct cmd_options *o, const struct fleet_kind *kind, const char *unit,
+	      const char *indexes)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct fleet_head head = { .kind = kind };
+	const struct map_run run = { .o = o, .head = &head, .unit = unit, .indexes = indexes };
 	const char *which = NULL, *at = NULL;
 	struct fleet_join *join = fleet_join_new(&which, &diag);
 	struct cmd_out out = { 0 };
@@ -249,7 +264,7 @@ int fleet_map(const struct cmd_options *o, const struct fleet_kind *kind, const 
 	int rc = join ? 0 : -AUX_E_NOMEM, status = CMD_OK;
 
 	for (size_t i = 0; i < o->n_paths && !rc; i++)
-		rc = map_rows_of(join, &head, o, at = o->paths[i], unit, &diag);
+		rc = map_rows_of(join, &run, at = o->paths[i], &diag);
 	if (!rc) {
 		at = NULL;
 		rc = fleet_head_settle(&head, &diag);
@@ -289,7 +304,7 @@ int cmd_map(const struct cmd_options *o)
 	else if (!status && is_done(kind, m->unit, o->output.path, &status))
 		cmd_say(o->output.path, "there already");
 	else if (!status)
-		status = fleet_map(&all, kind, m->unit);
+		status = fleet_map(&all, kind, m->unit, m->indexes);
 	cmd_files_fini(&files);
 	return status;
 }

@@ -47,8 +47,14 @@ int fleet_plan_make(struct fleet_plan_list *list, const struct cmd_options *o,
 void fleet_plan_fini(struct fleet_plan_list *list);
 void fleet_plan_write(const struct fleet_plan_list *list, const struct fleet_kind *kind,
 		      bool json, struct outbuf *out);
-/* A part of one unit (NULL: of all of each of o's FILEs) to -o. A status. */
-int fleet_map(const struct cmd_options *o, const struct fleet_kind *kind, const char *unit);
+/* A part of one unit (NULL: of all of each of o's FILEs) to -o. indexes: the directory of
+ * --index, or NULL. A status. */
+int fleet_map(const struct cmd_options *o, const struct fleet_kind *kind, const char *unit,
+	      const char *indexes);
+/* The index of a recording: beside it, or (dir) by its id. NULL: out of memory. */
+char *index_path(const char *path, const char *dir, const char *id);
+/* Writes it unless it is there and fits. A status. */
+int index_make(const struct cmd_options *o, const char *path, const char *dir, bool say);
 /* One line of what units had and lost; the status that follows. */
 int fleet_say(const struct fleet_head *head, const char *path);
 /* From where rows is, to its end. */

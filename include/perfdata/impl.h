@@ -140,6 +140,8 @@ struct spool {
 	uint8_t *buf;
 };
 
+struct reader_index;
+
 struct aux_reader {
 	char *path;
 	char *container_dir;	/* see perfdata.h */
@@ -160,6 +162,7 @@ struct aux_reader {
 	struct feature features[AUX_FEAT_BITS];
 	struct inflate inflate;
 	struct spool spool;
+	struct reader_index *index;	/* NULL: none is used */
 	bool salvage;		/* see reader_salvage */
 	bool has_features;	/* any bit is set in the header */
 	const char *source;	/* AUXKIT_SOURCE, lines ended by NUL */
@@ -183,6 +186,10 @@ static inline bool reader_has(const struct aux_reader *r, uint64_t offset,
 {
 	return offset <= r->file.len && size <= r->file.len - offset;
 }
+
+/* index.c: the bytes at a place of the file, *n of them; NULL: it has none of there. */
+const uint8_t *reader_index_at(struct reader_index *x, uint64_t pos, uint64_t *n);
+void reader_index_free(struct reader_index *x);	/* accepts NULL */
 
 /* reader.c */
 /* Opens the file of fd, whose position is 0; fd stays the caller's. name is for

@@ -8,6 +8,7 @@
 #ifndef PERFDATA_PERFDATA_H
 #define PERFDATA_PERFDATA_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <aux/reader.h>
@@ -40,6 +41,21 @@ int reader_open_maps(struct aux_reader **r, struct reader_map *files, size_t n,
 void reader_set_container(struct aux_reader *r, const char *name, char *dir);
 /* That directory; NULL: it is a perf.data, or the directory is not known. */
 const char *reader_container_dir(const struct aux_reader *r);
+
+/* ---- index.c: the records of a large file without their trace ---- */
+
+struct outbuf;
+
+/* Of a file that no index is used of. -AUX_E_UNSUPPORTED: it can have none; or what
+ * aux_reader_next said, -AUX_E_NOMEM. */
+int reader_index_write(struct aux_reader *r, struct outbuf *out, struct aux_diag *diag);
+/*
+ * From now on records are those of the index, a copy, and what is not in it is read from the
+ * file. 1; 0: there is none, or it is damaged, or the file has changed since, or can have
+ * none; -AUX_E_NOMEM.
+ */
+int reader_index_use(struct aux_reader *r, const char *path);
+bool reader_has_index(const struct aux_reader *r);
 
 /* ---- buildid.c ---- */
 

@@ -129,13 +129,29 @@ static int skip_payload(struct aux_reader *r, struct aux_event *ev,
 	return 1;
 }
 
+/* Where the record at pos is: in the index, if all of it is there, else in the file. What
+ * follows tracing data is read with it. */
+static const uint8_t *find_bytes(const struct aux_reader *r, uint64_t left)
+{
+	struct aux_event ev = { 0 };
+	uint64_t n = 0;
+	const uint8_t *p = r->index ? reader_index_at(r->index, r->pos, &n) : NULL;
+
+	n = n < left ? n : left;
+	if (!p || !reader_header(r, p, n, &ev) || ev.type == AUX_RECORD_TRACING_DATA ||
+	    ev.size > n ||
+	    (ev.type == AUX_RECORD_COMPRESSED2 && compressed2_size(r, p, n, ev.size) > n))
+		return r->file.data + r->pos;
+	return p;
+}
+
 /* The next record at the top level: 1 with type, misc, size, offset and raw
  * filled, 0 at the end of the segment, or an error. */
 static int reader_frame(struct aux_reader *r, struct aux_event *ev,
 			struct aux_diag *diag)
 {
-	const uint8_t *p = r->file.data + r->pos;
 	uint64_t left = r->seg->end - r->pos;
+	const uint8_t *p = find_bytes(r, left);
 	uint64_t size;
 
 	if (!left)
@@ -764,6 +780,7 @@ void aux_reader_close(struct aux_reader *r)
 {
 	if (!r)
 		return;
+	reader_index_free(r->index);
 	inflate_fini(&r->inflate);
 	unpack_fini(&r->spool);
 	attr_table_fini(&r->attrs);
@@ -899,7 +916,7 @@ static void release_passed(struct aux_reader *r)
 
 	if (r->pos >= r->kept_pos && n < KEEP_PASSED)
 		return;
-	if (r->pos > r->kept_pos && reader_has(r, r->kept_pos, n))
+	if (!r->index && r->pos > r->kept_pos && reader_has(r, r->kept_pos, n))
 		backing_release(&r->file, r->file.data + r->kept_pos, n);
 	r->kept_pos = r->pos;
 }

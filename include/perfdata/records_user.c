@@ -43,7 +43,8 @@ void records_auxtrace(struct aux_reader *r, struct cursor *c,
 	ev->auxtrace.payload_offset = ev->offset + ev->size;
 	left = r->seg->end - ev->auxtrace.payload_offset;
 	ev->auxtrace.clipped = h->size > left;
-	ev->auxtrace.payload.data = ev->raw.data + ev->size;
+	/* the record itself may be in an index */
+	ev->auxtrace.payload.data = r->file.data + ev->auxtrace.payload_offset;
 	ev->auxtrace.payload.len = h->size > left ? left : h->size;
 }
 

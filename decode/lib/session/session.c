@@ -5,6 +5,7 @@
  * it is finished before the first chunk is decoded, and only read from then on,
  * so that any thread may decode any chunk in any order.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "decode/lib/import/import.h"
 #include "decode/lib/session/decoders.h"
 #include "decode/lib/session/impl.h"
+#include "perfdata/perfdata.h"
 
 /* For the mappings, however low the limit: tens of thousands. */
 #define TABLES_MEMORY ((uint64_t)16 << 20)
@@ -227,6 +229,21 @@ static int open_code(struct session *s, const struct session_config *config,
 	return rc;
 }
 
+/* Does nothing where there is no index that fits. */
+static int use_index(struct session *s, const struct session_config *config)
+{
+	char *path = NULL;
+	int rc;
+
+	if (config->data || aux_reader_info(s->reader)->container)
+		return 0;
+	if (!config->index && asprintf(&path, "%s" SESSION_INDEX, config->path) < 0)
+		return -AUX_E_NOMEM;
+	rc = reader_index_use(s->reader, config->index ? config->index : path);
+	free(path);
+	return rc < 0 ? rc : 0;
+}
+
 /* In the order in which one needs the other: records, who ran, code, trace,
  * losses. On an error session_close frees what there is. */
 static int open_parts(struct session *s, const struct session_config *config,
@@ -251,6 +268,8 @@ static int open_parts(struct session *s, const struct session_config *config,
 						diag) :
 			    import_open(&s->reader, config->path,
 					config->import, diag);
+	if (rc >= 0)
+		rc = use_index(s, config);
 	if (rc < 0)
 		return rc;
 	if (limit < TABLES_MEMORY)

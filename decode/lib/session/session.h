@@ -20,6 +20,7 @@
 #include "decode/lib/session/sink.h"
 #include "decode/lib/sideband/sideband.h"
 
+#define SESSION_INDEX ".auxidx"
 #define SESSION_MEMORY ((uint64_t)512 << 20)
 /* What the decoder of a stream needs, at least. */
 #define SESSION_STREAM_MEMORY ((uint64_t)32 << 10)
@@ -29,6 +30,8 @@ struct session_config {
 	const void *data;	/* not NULL: the recording, which outlives the
 				 * session; path is its name then */
 	size_t n_data;
+	const char *index;	/* an index of path (perfdata.h), if it fits; NULL: the
+				 * one beside it, PATH.auxidx */
 	const char *decoder;	/* --decoder NAME, NULL: the default */
 	const char *plugin;	/* --plugin FILE, NULL: none */
 	const struct import_options *import;	/* NULL: none */
