@@ -75,6 +75,12 @@ while read -r words; do
 	# shellcheck disable=SC2086
 	answers 2 '(`auxdecode|`auxcap|`--|--cpu|2>/dev/null|no addresses of data|nanosecond)' "$decode" $words
 done <<'EOF'
+export --to csv perf.data
+export --to ctf perf.data
+export --to json perf.data
+profile --to propeller perf.data
+profile --to csspgo perf.data
+coverage --to cobertura perf.data
 script
 script perf.data
 script --call-ret-trace perf.data
@@ -166,7 +172,11 @@ attach -p 1
 -f 1000 true
 -e cpu-clock --call-graph dwarf true
 -e cs-etm:u true
+-e sched:* true
 EOF
+answers 2 '-e mem:ADDRESS:x' "$cap" -e breakpoint/bp_addr=0x401000/ -- true
+answers 2 'the form is mem:ADDRESS' "$cap" -e mem:here:x -- true
+answers 2 'mem:0x404040/8:w' "$cap" -e mem:0x404040/16:w -- true
 answers 2 'error: --call-graph wants nothing or fp, not "dwarf"' "$cap" --call-graph=dwarf -e cpu-clock true
 that "nothing was recorded" - not test -e perf.data
 if [ ! -d /sys/bus/event_source/devices/intel_pt ]; then

@@ -110,6 +110,26 @@ that "functions of libraries" "$err" test "$(moments | wc -l)" -gt 0
 record native --when usdt:shop:sale -- "$moments" sales
 is "$(moments | wc -l)" 50 "USDT"
 
+# ---- a stripped program: by its file of debug information ----
+mkdir -p "$SCRATCH/bin/.debug"
+objcopy --only-keep-debug "$moments" "$SCRATCH/bin/.debug/moments.dbg"
+strip -o "$SCRATCH/bin/moments" "$moments"
+objcopy --add-gnu-debuglink="$SCRATCH/bin/.debug/moments.dbg" "$SCRATCH/bin/moments"
+line=$(grep -n 'sink = sink + n;' tests/programs/moments.cc | cut -d: -f1)
+for name in 'shop::till::ring' "moments.cc:$line"; do
+	record native --when "$name" -- "$SCRATCH/bin/moments" hits
+	is "$(moments | wc -l)" 1000 "stripped, with .gnu_debuglink: --when '$name'"
+done
+mv "$SCRATCH/bin/.debug/moments.dbg" "$SCRATCH/bin/"
+record native --when "shop::till::ring" -- "$SCRATCH/bin/moments" hits
+is "$(moments | wc -l)" 1000 "stripped, the other file beside it"
+objcopy --remove-section=.note.gnu.build-id "$SCRATCH/bin/moments"
+record native --when "shop::till::ring" -- "$SCRATCH/bin/moments" hits
+is "$(moments | wc -l)" 1000 "stripped, without a build id: by the checksum"
+echo >>"$SCRATCH/bin/moments.dbg"
+record native --when "shop::till::ring" -- "$SCRATCH/bin/moments" hits
+that "another checksum: it is not taken" "$err" grep -q 'no file that was mapped has "shop::till::ring"' "$err"
+
 # ---- snapshots ----
 record native -S --when 'serve > 100us' -- "$moments" slow
 is "$(snapshots | wc -l)" 1 "one call of 10,000 is slow: one snapshot"

@@ -8,6 +8,7 @@
  *	spec      = name [ ":" modifiers ]
  *	          | subsystem ":" tracepoint [ ":" modifiers ]
  *	          | name "/" [ terms ] "/" [ modifiers ]
+ *	          | "mem:" address [ "/" length ] [ ":" access ] [ ":" modifiers ]
  *	          | subsystem ":" tracepoint "/" [ terms ] "/" [ modifiers ]
  *	terms     = term { "," term }
  *	term      = name [ "=" value ] | "@" name
@@ -17,6 +18,7 @@
  * format directories under /sys/bus/event_source/devices.
  */
 #include <errno.h>
+#include <linux/hw_breakpoint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,12 +229,65 @@ static bool is_tracepoint(const char *p)
 	return n && (p[n] || strspn(p, EVENT_MODIFIERS) < n);
 }
 
+/* r, w, rw or x; 0: something else. */
+static uint32_t breakpoint_type(const char *p, size_t n)
+{
+	static const struct {
+		const char *text;
+		uint32_t type;
+	} types[] = {
+		{ "r", HW_BREAKPOINT_R }, { "w", HW_BREAKPOINT_W },
+		{ "rw", HW_BREAKPOINT_RW }, { "wr", HW_BREAKPOINT_RW },
+		{ "x", HW_BREAKPOINT_X },
+	};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (strlen(types[i].text) == n && !memcmp(types[i].text, p, n))
+			return types[i].type;
+	return 0;
+}
+
+/* What follows mem: as perf takes it. Without an access: rw. */
+static int parse_breakpoint(struct event_spec *spec, char *p, struct aux_diag *diag)
+{
+	static const char form[] = "the form is mem:ADDRESS[/LENGTH][:r|w|rw|x][:MODIFIERS], as "
+				   "mem:0x401136:x or mem:0x404040/8:w";
+	bool has_len;
+	char *end;
+	size_t n;
+
+	spec->pmu = "mem";
+	errno = 0;
+	spec->bp_addr = strtoull(p, &end, 0);
+	if (*p < '0' || *p > '9' || errno)
+		return event_refuse(diag, spec, "%s", form);
+	has_len = *end == '/';
+	if (has_len)
+		spec->bp_len = strtoull(end + 1, &end, 0);
+	spec->bp_type = HW_BREAKPOINT_RW;
+	n = *end == ':' ? strcspn(end + 1, ":") : 0;
+	if (n && breakpoint_type(end + 1, n)) {
+		spec->bp_type = breakpoint_type(end + 1, n);
+		end += 1 + n;
+	}
+	if (!has_len)
+		spec->bp_len = spec->bp_type == HW_BREAKPOINT_X ? sizeof(long) :
+								  HW_BREAKPOINT_LEN_4;
+	if (!spec->bp_len || spec->bp_len > HW_BREAKPOINT_LEN_8 ||
+	    (*end && (*end != ':' || !end[1] ||
+		      end[1 + strspn(end + 1, EVENT_MODIFIERS)])))
+		return event_refuse(diag, spec, "%s", form);
+	return parse_modifiers(spec, *end ? end + 1 : end, diag);
+}
+
 /* Splits spec->words in place by its first '/' or ':'. */
 static int parse(struct event_spec *spec, struct aux_diag *diag)
 {
 	char *p = strpbrk(spec->words, "/:"), *terms = NULL, *end;
 	int ret;
 
+	if (!strncmp(spec->words, "mem:", 4))
+		return parse_breakpoint(spec, spec->words + 4, diag);
 	spec->pmu = spec->words;
 	if (p && *p == ':' && is_tracepoint(p + 1)) {
 		*p = '\0';
@@ -258,7 +313,8 @@ static int parse(struct event_spec *spec, struct aux_diag *diag)
 				    "the form is PMU/TERMS/MODIFIERS");
 	if (spec->tracepoint && !is_name(spec->tracepoint))
 		return event_refuse(diag, spec, "no name of a tracepoint "
-				    "after ':'; the form is SUBSYSTEM:NAME");
+				    "after ':'; the form is SUBSYSTEM:NAME, each its own -e: "
+				    "`auxcap list %.40s` lists them", spec->pmu);
 	ret = parse_modifiers(spec, end ? end + 1 : "", diag);
 	if (!ret && terms)
 		ret = parse_terms(spec, terms, diag);

@@ -27,6 +27,9 @@ struct event_spec {
 	const char *pmu;	/* or the event's name, or the subsystem */
 	const char *tracepoint;	/* after the subsystem; NULL: none */
 	const char *modifiers;	/* "" when there are none */
+	/* mem:ADDRESS[/LEN][:ACCESS]: a breakpoint; bp_type 0: none */
+	uint32_t bp_type;
+	uint64_t bp_addr, bp_len;
 	struct event_term *terms;
 	size_t n_terms;
 	bool user, kernel;	/* both if no modifier names a level */

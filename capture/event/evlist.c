@@ -169,7 +169,7 @@ static int set_sampling(struct evlist_event *ev,
 				struct aux_diag *diag)
 {
 	struct perf_event_attr *a = &ev->attr;
-	bool each = a->type == PERF_TYPE_TRACEPOINT ||
+	bool each = a->type == PERF_TYPE_TRACEPOINT || a->type == PERF_TYPE_BREAKPOINT ||
 		    (a->type == PERF_TYPE_SOFTWARE &&
 		     (a->config == PERF_COUNT_SW_DUMMY ||
 		      a->config == PERF_COUNT_SW_BPF_OUTPUT));
@@ -561,6 +561,9 @@ static int open_pmu(struct build *b, struct evlist_event *ev)
 	struct aux_diag why = { .code = AUX_E_NOENT };
 	int ret;
 
+	if (!strcmp(ev->spec.pmu, "breakpoint"))
+		return event_refuse(b->diag, &ev->spec, "a breakpoint is -e mem:ADDRESS:x, of "
+				    "data -e mem:ADDRESS/LENGTH:w (or rw)");
 	ret = pmu_open(&ev->pmu, b->o->sysfs ? b->o->sysfs : PMU_SYSFS,
 		       ev->spec.pmu, &why);
 	if (ret)
@@ -578,6 +581,13 @@ static int find_event(struct build *b, struct evlist_event *ev)
 
 	if (ev->spec.tracepoint)
 		return open_tracepoint(b, ev);
+	if (ev->spec.bp_type) {
+		ev->attr.type = PERF_TYPE_BREAKPOINT;
+		ev->attr.bp_type = ev->spec.bp_type;
+		ev->attr.bp_addr = ev->spec.bp_addr;
+		ev->attr.bp_len = ev->spec.bp_len;
+		return 0;
+	}
 	if (!evlist_name_find(ev->spec.pmu, &ev->attr.type, &config))
 		return open_pmu(b, ev);
 	ev->attr.config = config;
@@ -766,14 +776,15 @@ static int add_probe(struct build *b, const struct probe *p)
 	return set_probe_config(b, ev, p);
 }
 
-/* The length up to a comma or a brace that is not between slashes. */
+/* The length up to a comma or a brace that is not between slashes. mem:ADDRESS/LENGTH has
+ * one alone. */
 static size_t event_length(const char *text)
 {
-	bool inside = false;
+	bool inside = false, memory = !strncmp(text, "mem:", 4);
 	size_t n;
 
 	for (n = 0; text[n]; n++) {
-		if (text[n] == '/')
+		if (text[n] == '/' && !memory)
 			inside = !inside;
 		else if (!inside && strchr(",{}", text[n]))
 			break;

@@ -5,8 +5,9 @@
  *
  * Forms of an event: PMU/TERMS/MODIFIERS, a hardware or software event by
  * perf's name (cycles, instructions, cpu-clock, page-faults, dummy ...),
- * SUBSYSTEM:NAME for a tracepoint, rHEX; several with commas between, groups in
- * braces {a,b}. Terms of any event: period=N, freq=N, name=TEXT,
+ * SUBSYSTEM:NAME for a tracepoint, rHEX, mem:ADDRESS[/LENGTH][:r|w|rw|x] for a
+ * breakpoint; several with commas between, groups in braces {a,b}. Terms of any
+ * event: period=N, freq=N, name=TEXT,
  * aux-output, aux-sample-size=N, aux-action=pause|resume|start-paused.
  */
 #ifndef CAPTURE_EVENT_EVLIST_H

@@ -52,6 +52,10 @@ int filter_syms_elf(const char *path, const char *name, struct filter_syms *s,
 int addrfilter_resolve(const char *text, unsigned n_max, char **out,
 		       struct aux_diag *diag);
 
+/* trigger_debug.c: the file (an Elf) that has the symbols of a stripped one, which the process
+ * knows as path and we as file; NULL: it is not there. For elf_end, and close(*fd). */
+void *trigger_debug_open(void *elf, const char *path, const char *file, int *fd);
+
 /* trigger_lines.c: calls add with each address at which the line begins, once in each function
  * and each copy of one that was inlined. file: as DWARF has it, or its last parts. */
 int trigger_line_addresses(void *elf, const char *file, unsigned line,

@@ -227,6 +227,16 @@ static bool parse_counter(struct trigger *tr, const char *text)
 	return true;
 }
 
+/* mem:ADDRESS[/LENGTH][:ACCESS]: a hardware breakpoint, which evlist reads. */
+static bool parse_memory(struct trigger *tr, const char *text)
+{
+	if (strncmp(text, "mem:", 4))
+		return false;
+	tr->kind = TRIGGER_COUNTER;
+	tr->name = strdup(text);
+	return true;
+}
+
 /* SUBSYSTEM:NAME or SUBSYSTEM:NAME/FILTER/. False: it is none. */
 static bool parse_event(struct trigger *tr, const char *text)
 {
@@ -320,7 +330,7 @@ int trigger_add(struct triggers *t, const char *text, struct aux_diag *diag)
 		return parse_signal(tr, text, diag);
 	if (!strncmp(text, "kprobe:", 7))
 		return parse_kprobe(tr, text, diag);
-	if (parse_counter(tr, text))
+	if (parse_counter(tr, text) || parse_memory(tr, text))
 		return 0;
 	if (strncmp(text, "usdt:", 5) && parse_event(tr, text))
 		return 0;

@@ -13,6 +13,7 @@
  *	SUBSYSTEM:NAME[/FILTER/]	a tracepoint, of the kernel's sources, as are:
  *	kprobe:FUNCTION[+OFFSET][/FILTER/] [> 1ms]	a function of the kernel
  *	page-faults		and other events that the kernel counts by software
+ *	mem:ADDRESS[/LENGTH][:ACCESS]	a breakpoint of the CPU
  *
  * FUNCTION is the name as the file has it or as the source has it (C++, with or without
  * arguments), a glob, an extended regular expression between slashes, or 0xADDRESS as

@@ -27,7 +27,8 @@
 struct lookup {
 	const struct trigger *tr;
 	bool program;
-	Elf *elf;
+	Elf *elf;		/* what is mapped, */
+	Elf *names;		/* and what has its symbols, which may be the same */
 	regex_t re;
 	bool has_re, is_glob;
 	struct trigger_places *out;
@@ -133,7 +134,7 @@ static int scan_table(struct lookup *l, Elf_Scn *scn, const GElf_Shdr *h)
 		if (!gelf_getsym(data, (int)i, &sym) || sym.st_shndx == SHN_UNDEF ||
 		    GELF_ST_TYPE(sym.st_info) != STT_FUNC)
 			continue;
-		name = elf_strptr(l->elf, h->sh_link, sym.st_name);
+		name = elf_strptr(l->names, h->sh_link, sym.st_name);
 		if (name && *name && fits(l, name))
 			err = add_address(l, sym.st_value);
 	}
@@ -146,7 +147,7 @@ static int scan_symbols(struct lookup *l)
 	GElf_Shdr h;
 	int err = 0;
 
-	while (!err && (scn = elf_nextscn(l->elf, scn)))
+	while (!err && (scn = elf_nextscn(l->names, scn)))
 		if (gelf_getshdr(scn, &h) &&
 		    (h.sh_type == SHT_SYMTAB || h.sh_type == SHT_DYNSYM))
 			err = scan_table(l, scn, &h);
@@ -219,7 +220,7 @@ static int scan(struct lookup *l)
 {
 	switch (l->tr->kind) {
 	case TRIGGER_LINE:
-		return trigger_line_addresses(l->elf, l->tr->name, l->tr->line,
+		return trigger_line_addresses(l->names, l->tr->name, l->tr->line,
 					      add_address, l);
 	case TRIGGER_USDT:
 		return scan_notes(l);
@@ -257,6 +258,26 @@ static bool make_pattern(struct lookup *l)
 	return l->has_re;
 }
 
+/*
+ * What a stripped file has no name of may be in its file of debug information. That of the
+ * program, or of a file that was named: those of all libraries would be read for nothing,
+ * and their inner functions are not what is meant.
+ */
+static int scan_debug(struct lookup *l, const char *path, const char *file)
+{
+	int fd, err;
+
+	if (!l->tr->name || l->tr->kind == TRIGGER_USDT || !(l->program || l->tr->path))
+		return 0;
+	l->names = trigger_debug_open(l->elf, path, file, &fd);
+	if (!l->names)
+		return 0;
+	err = scan(l);
+	elf_end(l->names);
+	close(fd);
+	return err;
+}
+
 int trigger_places(const struct trigger *tr, const char *path, const char *file,
 		   bool program, struct trigger_places *v)
 {
@@ -270,8 +291,12 @@ int trigger_places(const struct trigger *tr, const char *path, const char *file,
 	fd = regular_open(file, &st);
 	elf_version(EV_CURRENT);
 	l.elf = fd >= 0 ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
-	if (l.elf && elf_kind(l.elf) == ELF_K_ELF)
+	l.names = l.elf;
+	if (l.elf && elf_kind(l.elf) == ELF_K_ELF) {
 		err = scan(&l);
+		if (!err && !v->n)
+			err = scan_debug(&l, path, file);
+	}
 	elf_end(l.elf);
 	if (fd >= 0)
 		close(fd);

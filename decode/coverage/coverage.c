@@ -415,9 +415,19 @@ static bool makes_file(const void *options)
 }
 
 /* table */
+static const struct habit other_formats[] = {
+	{ "cobertura xml", "lcov_cobertura makes it of what `auxdecode coverage --to lcov "
+			   "-o OUT FILE` writes" },
+	{ "gcov json html", "genhtml and others read `auxdecode coverage --to lcov -o OUT "
+			    "FILE`; `auxdecode annotate FUNCTION FILE` counts lines" },
+	{ NULL, NULL },
+};
+
+/* table */
 static const struct option_row coverage_options[] = {
 	{ .name = "to", .arg = "FORMAT", .values = "summary lcov drcov sancov afl",
 	  .help = "summary (the default), lcov, drcov, sancov or afl",
+	  .others = other_formats,
 	  OPTION_CHOICE(struct coverage_config, format) },
 	{ .name = "module", .arg = "NAME",
 	  .help = "only this file, by path or name",

@@ -20,6 +20,7 @@
 
 #include "common/array.h"
 #include "common/diag.h"
+#include "common/options.h"
 #include "decode/callstack/calltree.h"
 #include "decode/export/impl.h"
 #include "decode/sink/sink.h"
@@ -310,6 +311,21 @@ static int refuse(struct aux_diag *diag, const char *text, const char *more)
 	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "%s%s", text, more);
 }
 
+/* table */
+static const struct habit other_formats[] = {
+	{ "csv tsv excel", "`auxdecode export --to sqlite -o OUT FILE` makes tables, of which "
+			   "sqlite3 -csv prints any; --to parquet is for pandas and DuckDB" },
+	{ "ctf lttng babeltrace", "Trace Compass and ui.perfetto.dev open what `auxdecode export "
+				  "--to chrome -o OUT FILE` writes" },
+	{ "json", "`auxdecode export --to jsonl FILE` prints one object for each event, "
+		  "--to chrome is one for a viewer" },
+	{ "flamegraph folded", "`auxdecode flame FILE` prints stacks, --svg draws them" },
+	{ "perf perf.data", "`auxdecode profile --to perf -o OUT FILE` makes samples with "
+			    "branch stacks" },
+	{ "html", "`auxdecode report -o OUT FILE` makes a page" },
+	{ NULL, NULL },
+};
+
 /* -AUX_E_INVAL with the list; sqlite may be known, but not in this build. */
 static int find_format(const struct export_ops **ops, const char *name,
 		       struct aux_diag *diag)
@@ -317,6 +333,7 @@ static int find_format(const struct export_ops **ops, const char *name,
 	const char *list = "--to FORMAT is one of perfetto, chrome, fxt, "
 			   "firefox, speedscope, pprof, callgrind, sqlite, "
 			   "parquet, postgres, jsonl, tenet";
+	const char *other;
 
 	for (size_t i = 0; name && (*ops = export_format(i)); i++)
 		if (!strcmp((*ops)->name, name))
@@ -326,6 +343,9 @@ static int find_format(const struct export_ops **ops, const char *name,
 	if (!strcmp(name, "sqlite"))
 		return refuse(diag, "this build has no sqlite: libsqlite3-dev "
 			      "was missing when it was made", "");
+	other = habit_find(other_formats, name);
+	if (other)
+		return refuse(diag, "--to: ", other);
 	return refuse(diag, list, "; there is none of that name");
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/diag.h"
+#include "common/options.h"
 
 #include "common/outbuf.h"
 #include "decode/lib/elf/elf.h"
@@ -73,15 +74,30 @@ static const struct format *find_format(const char *name)
 	return NULL;
 }
 
+/* table */
+static const struct habit other_formats[] = {
+	{ "propeller", "create_llvm_prof makes it of what `auxdecode profile --to perf -o OUT "
+		       "FILE` writes" },
+	{ "csspgo llvm sample", "llvm-profgen makes it of what `auxdecode profile --to perf -o "
+				"OUT FILE` writes" },
+	{ "prof profdata afdo", "the text of AutoFDO is `auxdecode profile --to autofdo -o OUT "
+				"FILE`" },
+	{ "pprof", "`auxdecode export --to pprof -o OUT FILE` makes one" },
+	{ "fdata", "`auxdecode profile --to bolt -o OUT FILE` makes it" },
+	{ NULL, NULL },
+};
+
 /* Rejects what a format cannot do, before any decoding. */
 static int check_config(const struct sink_env *env,
 			const struct profile_config *c, const struct format *f,
 			struct aux_diag *diag)
 {
+	const char *other = f ? NULL : habit_find(other_formats, c->to);
+
 	if (!f)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"profile --to takes " FORMATS ", not \"%s\"",
-				c->to);
+				"profile --to takes " FORMATS ", not \"%s\"%s%s",
+				c->to, other ? ": " : "", other ? other : "");
 	if (f->binary && env->out->fd >= 0 && isatty(env->out->fd))
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"--to %s is not for a terminal: -o FILE",

@@ -247,6 +247,7 @@ int option_choice(const struct option_row *row, void *config, const char *arg,
 		  struct aux_diag *diag)
 {
 	struct option_label label;
+	const char *other = habit_find(row->others, arg);
 	unsigned at = 0;
 	char list[128];
 	size_t len;
@@ -260,8 +261,9 @@ int option_choice(const struct option_row *row, void *config, const char *arg,
 		return 0;
 	}
 	list_words(row->values, list, sizeof(list));
-	return option_refuse(diag, "%s is %s, not \"%s\"",
-			     option_label(row, &label), list, arg);
+	return option_refuse(diag, "%s is %s, not \"%s\"%s%s",
+			     option_label(row, &label), list, arg, other ? ": " : "",
+			     other ? other : "");
 }
 
 /* ---- a command line ---- */

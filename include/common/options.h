@@ -35,6 +35,8 @@ typedef int option_parse(const struct option_row *row, void *config,
 
 #define OPTION_STOP 1
 
+struct habit;
+
 struct option_row {
 	const char *name;	/* without "--"; NULL ends a table */
 	char letter;		/* 0: none */
@@ -49,6 +51,8 @@ struct option_row {
 	uint64_t max;		/* 0: no limit but the type's */
 	bool marked;		/* see option_line.marked */
 	const char *zero;	/* why 0 is refused, after the name; NULL: it is not */
+	/* of OPTION_CHOICE: words that others know, and what does that; NULL: none */
+	const struct habit *others;
 };
 
 struct option_group {

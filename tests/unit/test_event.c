@@ -4,6 +4,7 @@
  * Event specifications: what is taken, what is refused and with which words,
  * and the config bits of soft_pt's terms beside those of the real PMU.
  */
+#include <linux/hw_breakpoint.h>
 #include <stdlib.h>
 
 #include "capture/event/event.h"
@@ -83,6 +84,22 @@ static void test_forms(void)
 	event_fini(&e);
 }
 
+static void test_breakpoints(void)
+{
+	struct event_spec e;
+
+	ok(!event_parse(&e, "mem:0x401136:x:u", NULL) && e.bp_addr == 0x401136 &&
+	   e.bp_type == HW_BREAKPOINT_X && e.bp_len == sizeof(long) && e.user && !e.kernel,
+	   "a breakpoint of code");
+	event_fini(&e);
+	ok(!event_parse(&e, "mem:4096/8:w", NULL) && e.bp_addr == 4096 && e.bp_len == 8 &&
+	   e.bp_type == HW_BREAKPOINT_W && e.kernel && !e.tracepoint, "of data");
+	event_fini(&e);
+	ok(!event_parse(&e, "mem:0x10:u", NULL) && e.bp_type == HW_BREAKPOINT_RW &&
+	   e.bp_len == 4 && !e.kernel, "without an access");
+	event_fini(&e);
+}
+
 static void test_refused(void)
 {
 	static const struct { const char *text, *says; } bad[] = {
@@ -91,7 +108,11 @@ static void test_refused(void)
 		{ "a/,/", "empty" }, { "a/=1/", "empty" },
 		{ "a/b=/", "no value" }, { "a//x", "modifier 'x'" },
 		{ "a//u/", "modifier '/'" }, { "a:upppp", "modifier 'p'" },
-		{ "a:b c", "no name of a tracepoint" },
+		{ "a:b c", "no name of a tracepoint" }, { "sched:*", "auxcap list sched" },
+		{ "mem:x", "the form is mem:" }, { "mem:-1:x", "the form is mem:" },
+		{ "mem:0x10/0:w", "the form is mem:" }, { "mem:0x10/9:w", "the form is mem:" },
+		{ "mem:0x10:q", "the form is mem:" }, { "mem:0x10:x:", "the form is mem:" },
+		{ "mem:0x10/:x", "the form is mem:" }, { "mem:99999999999999999999:x", "the form" },
 	};
 	char longest[2000];
 	struct event_spec e;
@@ -219,6 +240,7 @@ int main(void)
 {
 	test_parse();
 	test_forms();
+	test_breakpoints();
 	test_refused();
 	test_config();
 	test_soft();
