@@ -134,11 +134,16 @@ int cmd_parse_window(const struct option_row *row, void *config, const char *arg
 	(void)row;
 	if (err)
 		return err;
+	if (tr->kind == TRIGGER_FUNCTION && tr->name && strchr(tr->name, '+'))
+		return option_refuse(diag, "--window \"%.60s\": a window ends where the call "
+				     "returns: the kernel pauses a trace at an event, not "
+				     "after a time. -S --when FUNCTION --when-delay TIME "
+				     "takes what came after", arg);
 	if ((tr->kind == TRIGGER_FUNCTION || (tr->kind == TRIGGER_KPROBE && !tr->addr)) &&
 	    !tr->longer_ns)
 		return 0;
 	return option_refuse(diag, "--window wants a function, which begins and returns, not "
-			     "\"%.60s\"", arg);
+			     "\"%.60s\"; -S --when takes others", arg);
 }
 
 int cmd_parse_mmap(const struct option_row *row, void *config, const char *arg,

@@ -21,6 +21,8 @@
 #include "capture/event/target.h"
 #include "capture/event/trigger.h"
 
+struct evlist;
+
 /* So many places at most, as each is an event on each CPU. */
 #define PROBES_MAX 500
 
@@ -54,6 +56,9 @@ struct probes {
 	size_t n, cap;
 	char **paths;		/* what where points into */
 	size_t n_paths, cap_paths;
+	int *holds;		/* events that keep them in place */
+	size_t n_holds;
+	bool loose;		/* not all have one */
 };
 
 /* Adds those of all triggers that are probes; window: the list is that of --window.
@@ -64,6 +69,8 @@ int probes_find(struct probes *p, const struct triggers *list, bool window,
 /* probe_tracefs.c: gives them names, where tracefs may be written to; else they have none,
  * and perf_event_open makes them. -AUX_E_INVAL: the kernel puts none there. */
 int probes_define(struct probes *p, struct aux_diag *diag);
+/* Keeps those of l in place where children inherit their events. -AUX_E_NOMEM. */
+int probes_hold(struct probes *p, const struct evlist *l, int cpu);
 /* After their events are closed. */
 void probes_undefine(struct probes *p);
 void probes_free(struct probes *p);

@@ -446,6 +446,9 @@ static int open_all(struct kernel *k, struct aux_diag *diag)
 	ret = target_open(&k->target, &k->o->target, diag);
 	if (!ret)
 		ret = open_events(k, diag);
+	if (!ret && k->probes.n && !k->target.system_wide && !k->target.per_thread &&
+	    probes_hold(&k->probes, &k->events, k->target.cpus[0]))
+		ret = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
 	if (!ret)
 		ret = choose_sizes(k, &fit, diag);
 	if (ret)

@@ -335,6 +335,16 @@ int when_handle(struct kernel *k, bool end, struct aux_diag *diag)
 					      "out of memory") : ret;
 }
 
+/* Not the same: what it calls is left out. */
+static const char *filter_hint(const struct kernel *k)
+{
+	for (size_t i = 0; i < k->events.n_aux; i++)
+		if (k->events.events[i].pmu && k->events.events[i].pmu->n_addr_filters)
+			return "; --filter 'filter FUNCTION @ FILE' has the function's own "
+			       "code to the instruction, without what it calls";
+	return "";
+}
+
 static void note_windows(const struct kernel *k, char *notes, size_t room)
 {
 	size_t used = strlen(notes);
@@ -347,8 +357,9 @@ static void note_windows(const struct kernel *k, char *notes, size_t room)
 	else
 		snprintf(notes + used, room - used, "%s--window: this kernel or PMU cannot "
 			 "pause (Linux 6.13): the trace was switched on %llu times, each "
-			 "some time after the call was seen, and off likewise",
-			 used ? "; " : "", (unsigned long long)k->when.n_windows);
+			 "some time after the call was seen, and off likewise%s",
+			 used ? "; " : "", (unsigned long long)k->when.n_windows,
+			 filter_hint(k));
 }
 
 void when_note(const struct kernel *k)
@@ -373,4 +384,8 @@ void when_note(const struct kernel *k)
 		snprintf(notes + used, room - used, "; %s may not be written to: where a "
 			 "thread moves to another CPU just then, a moment may be missing or "
 			 "counted twice", tracing_root() ? tracing_root() : "tracefs");
+	used = strlen(notes);
+	if (k->probes.loose)
+		snprintf(notes + used, room - used, "; without CAP_PERFMON a moment of a "
+			 "process may be missing after a child of it has ended");
 }

@@ -28,8 +28,12 @@ ok $? "none came sooner: $(wc -l <"$log") of 200" "$log"
 rec 0 "--when-count" -e intel_pt// -a -S -m ,64K --when 'raw_syscalls:sys_enter/id == 62/' --when-count 3 -- perl -e 'kill 0, $$ for 1..1000'
 is "$(labels)" 3 "--when-count 3"
 
-rec 0 "signal=USR1" -e intel_pt// -a -S -m ,64K --when signal=USR1 -- perl -e '$SIG{USR1} = sub {}; kill "USR1", $$ for 1..20'
-is "$(moments | wc -l)" 20 "signal=USR1: each time"
+sim rate=200000 unit=16
+rec 0 "signal=USR1" -e intel_pt// -a -S -m ,64K --when signal=USR1 -- "$programs/moments" turns
+moments >"$log"
+is "$(grep -cE ' signal=USR1: ([0-9]+)/\1 on cpu ' "$log")" 1000 "signal=USR1: each of 1,000"
+is "$(labels)" 1000 "signal=USR1: with its snapshot"
+proven intel_pt "1,000 signals" -n 1000 -m 65536
 rec 0 "crash" -e intel_pt// -a -S -m ,64K --when crash --when signal=SEGV -- "$programs/crashes" handled
 is "$(moments | awk '{ print $5 }' | sort | xargs)" "crash: signal=SEGV:" "crash: not of a signal that is caught"
 rec 0 "exit" -e intel_pt// -a -m ,256K --when exit -- sh -c '/bin/true; /bin/true; :'

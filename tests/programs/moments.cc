@@ -3,11 +3,13 @@
 /*
  * Moments to wait for: hits (1,000 calls of a function, in two threads), slow (one of
  * 10,000 calls takes long), stalls (one of them sleeps), jumps (calls that are left by
- * longjmp, and recursion), forks (a child, and a program that it starts), waits (three calls,
+ * longjmp, and recursion), turns (1,000 times a call, a system call that nothing else makes,
+ * and a signal), forks (a child, and a program that it starts), waits (three calls,
  * when there is something to read), sales (50 times one USDT probe, and 25 times one that is
  * only come to when its semaphore says that someone looks).
  */
 #include <csetjmp>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -97,6 +99,23 @@ static void *hits(void *arg)
 	return arg;
 }
 
+static void on_signal(int)
+{
+	sink = sink + 1;
+}
+
+static void turns()
+{
+	shop::till t;
+
+	signal(SIGUSR1, on_signal);
+	for (unsigned i = 0; i < 1000; i++) {
+		t.ring(i);
+		kill(getpid(), 0);
+		raise(SIGUSR1);
+	}
+}
+
 static jmp_buf out;
 
 extern "C" __attribute__((noinline)) void leaves(unsigned n)
@@ -146,6 +165,8 @@ int main(int argc, char **argv)
 	}
 	for (unsigned i = 0; !strcmp(how, "slow") && i < 10000; i++)
 		serve(i);
+	if (!strcmp(how, "turns"))
+		turns();
 	if (!strcmp(how, "jumps"))
 		jumps();
 	if (!strcmp(how, "forks"))
