@@ -30,7 +30,7 @@ case_command() {
 		cmd=("$programs/$1") ;;
 	threads_few) cmd=("$programs/threads" 3 5) ;;
 	hits) cmd=("$programs/moments" hits) ;;
-	slow) cmd=("$programs/moments" slow) ;;
+	slow | turns) cmd=("$programs/moments" "$1") ;;
 	feature_timer) cmd=("$programs/feature" timer) ;;
 	feature_few) cmd=("$programs/feature" recursion longjmp altstack segv fpe trap rep
 			  repfault indirect loops callret) ;;

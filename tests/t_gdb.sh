@@ -117,7 +117,24 @@ fi
 run_gdb() { timeout 120 "${GDB:-gdb}" -nx -q -batch -ex 'set confirm off' -ex 'set width 0' "$@" 2>&1; }
 script='python exec(gdb.execute("monitor script", to_string=True))'
 
+# walked NAME MOST: by gdb's own single steps from the end to the begin and forwards again
+walked() {
+	WALK_MOST=$2 run_gdb -ex "target remote | $(server "$data")" \
+		-ex 'source tests/gdb_walk.py' >"$out"
+	that "gdb, $1: both ways are the same" "$out" not grep -q '^DIFFERS' "$out"
+	sed -n 's/^step //p' "$out" | "$truthcmp" "$truth" >"$SCRATCH/walk" 2>&1
+	ok $? "gdb, $1: $(grep '^total' "$SCRATCH/walk")" "$SCRATCH/walk"
+}
+
+# On a quiet machine 1,000 steps take a second.
+walks=(hello_asm)
+[ -z "${FULL:-}" ] || walks+=(hello_static)
+
 if [ "$(uname -m)" = x86_64 ]; then
+	for program in "${walks[@]}"; do
+		record soft_pt/native/u "$programs/$program"
+		walked "$program" 90000
+	done
 	record soft_pt/native/u "$programs/replayed"
 	run_gdb -ex "source tests/gdb_steps.py" "$programs/replayed" | grep '^at ' >"$SCRATCH/live"
 	# shellcheck disable=SC2046
@@ -187,6 +204,10 @@ else
 fi
 
 if have gdb-multiarch && [ -e "$programs/aarch64/hello_static" ] && [ -z "$(no_emulation)" ]; then
+	for program in "${walks[@]}"; do
+		record soft_etm//u "$programs/aarch64/$program"
+		GDB=gdb-multiarch walked "an Arm program, $program" 90000
+	done
 	"$auxcap" -e soft_etm//u -o "$data" -- "$programs/aarch64/hello_static" >"$out" 2>"$err"
 	GDB=gdb-multiarch run_gdb -ex "target remote | $(server "$data")" -ex "$script" \
 		-ex 'show architecture' -ex 'reverse-stepi' -ex 'x/i $pc' -ex 'break main' \

@@ -39,6 +39,9 @@ add auxcap running attached
 add auxcap runthread attached
 add auxcap pid apart
 add auxcap when slow
+add auxcap turns turns
+add auxcap cooled turns
+add auxcap crash crash_call crash_smash crash_deep
 ! have perf || add auxcap sched waits
 [ "$kernel" != newest ] || add auxcap pause paused
 [ "$kernel" != newest ] || add auxcap window hits
@@ -51,6 +54,7 @@ if [ -n "${FULL:-}" ]; then
 	add perf thread hello_static threads_few pipe forkexec
 	add perf pid hello_static feature_few pipe forkexec
 	add perf pidthread feature_few threads_few pipe forkexec
+	add auxcap crash crash_abort crash_assert crash_ill
 	add auxcap pidthread feature_few threads_few pipe forkexec
 	add auxcap cpu shells dlopen throw vdso
 	add auxcap snap shells
@@ -194,7 +198,7 @@ judge() { # RECORDER:MODE:CASE
 	exact "$name" "$(threads "$mode" "$case")"
 	# perf takes this machine's vDSO for the guest's, and has no generated code; and
 	# perf 6.1 gives a RET twice where the trace begins with it.
-	if [[ ! $case =~ ^(vdso|jitter|attached|paused|apart|slow|waits|hits)$ ]] && have perf; then
+	if [[ ! $case =~ ^(vdso|jitter|attached|paused|apart|slow|turns|waits|hits|crash_.*)$ ]] && have perf; then
 		by_perf "$name" "$case"
 	fi
 	[ "$tool" = auxcap ] || return
@@ -203,6 +207,9 @@ judge() { # RECORDER:MODE:CASE
 	[ "$mode:$case" != running:attached ] || named "$name"
 	[ "$case" != paused ] || parts "$name"
 	[ "$mode" != when ] || slowest "$name"
+	[ "$mode" != turns ] || turned "$name"
+	[ "$mode" != cooled ] || cooled "$name"
+	[ "$mode" != crash ] || crashed "$name" "${case#crash_}"
 	[ "$mode" != sched ] || switched "$name"
 	[ "$mode" != window ] || windows "$name"
 }
@@ -212,6 +219,49 @@ judge() { # RECORDER:MODE:CASE
 windows() { # NAME
 	"$auxdecode" insn -F ip,sym "$out/$1.data" 2>"$err" | grep -v '^#' >"$log"
 	is "$(awk '!/^7fffffffe/ { sub(/\+.*/, "", $2); print $2 }' "$log" | sort -u | xargs)" "shop::till::ring(unsigned" "$1: nothing but the function"
+}
+
+# moments NAME: PID TID CPU TIME TOOK LABEL
+moments() { "$auxdecode" dump "$out/$1.data" 2>"$err" | sed -n 's/.* auxkit-moment \([0-9]*\)\/\([0-9]*\) cpu \([0-9]*\) time \([0-9]*\) took \([0-9]*\) label "\(.*\)"$/\1 \2 \3 \4 \5 \6/p'; }
+
+# A call, its return, a system call, a signal, a thousand times; each with its snapshot.
+turned() { # NAME
+	moments "$1" >"$log"
+	is "$(sed -n 's/^\([0-9]*\) \1 \([0-9]*\) \([0-9]*\)\([0-9]\{9\}\) [0-9]* \(.*\): \1\/\1 on cpu \2 at \3\.\4\(, took [0-9.]* us\)\?$/\5\6/p' "$log" |
+		sed 's/took .*/took/' | paste -d'|' - - - - | sort | uniq -c)" \
+		"   1000 shop::till::ring|shop::till::ring > 1ns, took|raw_syscalls:sys_enter/id == 62/|signal=USR1" \
+		"$1: a thousand times four triggers, in this order, each with who, where and when"
+	is "$(awk '{ print $1 }' "$log" | sort -u | wc -l) $(awk '$4 < t { n++ } { t = $4 } END { print n + 0 }' "$log")" \
+		"1 0" "$1: of one process, in the order of their times"
+	is "$("$auxdecode" info "$out/$1.data" 2>"$err" | grep -c ' s when "')" 4000 "$1: a snapshot for each"
+}
+
+cooled() { # NAME
+	moments "$1" >"$log"
+	that "$1: none came sooner: $(wc -l <"$log") of 1,000" "$log" \
+		awk 't && $4 - t < 20000000 { bad = 1 } { t = $4 } END { exit bad || NR < 2 || NR > 999 }' "$log"
+	that "$1: all are counted" "$out/$1.log" grep -q -- '--when: 1000 times' "$out/$1.log"
+}
+
+# What ended it, and where; with the core file what gdb says of that, and of a live run
+# in the same kernel.
+crashed() { # NAME WAY
+	local sig place=by_$2
+	case $2 in
+	abort | assert) sig=SIGABRT ;;
+	ill) sig=SIGILL ;;
+	*) sig=SIGSEGV ;;
+	esac
+	[ "$2" != assert ] || place=in_thread
+	"$auxdecode" crash "$out/$1.data" >"$log" 2>"$err"
+	that "$1: $(head -n 1 "$log")" "$log" grep -q "^crashes/[0-9]* was ended by $sig" "$log"
+	that "$1: where, by what ran" "$log" grep -q "^  #[0-9]* .* $place+0x" "$log"
+	[ -e "$out/$1.live" ] || { skip "no gdb (tools/deps install test)"; return; }
+	that "$1: $(sed -n 's/^compared //p' "$out/$1.live"), as gdb sees them live" "$out/$1.live" \
+		grep -q '^gdb: status 0' "$out/$1.live"
+	CRASH_JSON=$out/$1.json timeout 120 gdb -nx -q -batch -x tests/crash_gdb.py "$programs/crashes" \
+		"$out/$1.core" >"$log" 2>&1
+	ok $? "$1: $(sed -n 's/^compared //p' "$log"), as gdb reads them from the core file" "$log"
 }
 
 # The one call of 10,000 that takes long is in its snapshot, with all its instructions and as

@@ -7,14 +7,17 @@
 #
 #	step.sh PMU_SIM.KO RECORDER:MODE:CASE...
 #
-# CASE apart: a program that only a mount namespace of its own has.
-# MODE: window (--window, --per-thread), when (a call that takes long, by uprobes), cpu, thread (--per-thread), pid, pidthread, late (pidthread, when there are
+# CASE apart: a program that only a mount namespace of its own has; crash_WAY: it ends so,
+# with its core file, and lives it again under gdb.
+# MODE: turns (four triggers, a thousand times each), cooled (one, with --cooldown), crash,
+# window (--window, --per-thread), when (a call that takes long, by uprobes), cpu, thread (--per-thread), pid, pidthread, late (pidthread, when there are
 # two threads), running (pid) and runthread (pidthread, when it waits for its line with
 # three threads), pause (--per-thread, from umask to kill), all, snap, sched (cpu, while perf
 # records the kernel's switches into NAME.sched). CASE: as in tests/record.sh, thread_exec, or
 # waits: $OUT/waits.
 set -u
 export LC_ALL=C TZ=UTC PERF_CONFIG=/dev/null
+BUILD=$(realpath "$BUILD")
 auxcap=$BUILD/auxcap programs=$BUILD/tests/programs SCRATCH=/tmp/work
 export programs
 mkdir -p $SCRATCH || exit 2
@@ -42,6 +45,10 @@ recorder() {
 	all) rec+=(-a) ;;
 	snap) rec+=(-Se) ;;
 	when) rec+=(-Se -m ",4M" --when 'serve > 200ms') ;;
+	turns) rec+=(-Se -m ",256K" --when 'shop::till::ring' --when 'shop::till::ring > 1ns'
+		--when 'raw_syscalls:sys_enter/id == 62/' --when signal=USR1) ;;
+	cooled) rec+=(-Se -m ",256K" --when 'shop::till::ring' --cooldown 20ms) ;;
+	crash) rec+=(-S -m ",4M" --when crash) ;;
 	esac
 }
 
@@ -162,6 +169,31 @@ snapshots() {
 	wait $pid
 }
 
+# The same addresses in each run, and a stack that overflows soon.
+crash() { # FILE
+	(cd $SCRATCH && rm -f core* && ulimit -c unlimited && ulimit -s 512 &&
+		timeout -k 5 300 setarch -R env -i "${rec[@]}" -- "${cmd[@]}") || return
+	mv $SCRATCH/core* "$1.core"
+}
+
+# What is said of the end is what gdb sees when the program comes to it again, in this
+# kernel: tests/crash_gdb.py. Its own debug information is of no use there, and slow.
+live() { # FILE WAY
+	local from=by_$2 hits=1 gdb=(gdb -nx -q -batch -iex 'set debug-file-directory /none') canary
+	case $2 in
+	abort | assert) from=gsignal ;;
+	deep) hits=100 ;;
+	esac
+	# shellcheck disable=SC2016
+	canary=$("${gdb[@]}" -iex 'set auto-solib-add off' -ex "core-file $1.core" \
+		-ex 'printf "0x%lx\n", *(unsigned long *)($fs_base + 0x28)' 2>/dev/null | tail -n 1)
+	"${auxcap%/*}/auxdecode" crash --json -n 40 --core "$1.core" "$1.data" |
+		sed "1s/^{/{\"canary\":\"$canary\",/" >"$1.json"
+	(ulimit -s 512 && CRASH_JSON=$1.json CRASH_FROM=$from CRASH_HITS=$hits timeout -k 5 100 \
+		"${gdb[@]}" -ex 'unset environment' -x tests/crash_gdb.py --args "${cmd[@]}")
+	echo "gdb: status $?"
+}
+
 one() { # RECORDER:MODE:CASE
 	local tool mode case f=$SCRATCH/${1//:/-} mark
 	IFS=: read -r tool mode case <<<"$1"
@@ -170,6 +202,7 @@ one() { # RECORDER:MODE:CASE
 	thread_exec) thread_exec ;;
 	apart) apart ;;
 	waits) cmd=("$OUT/waits") ;;
+	crash_*) cmd=("$programs/crashes" "${case#crash_}") ;;
 	*) case_command "$case" ;;
 	esac
 	recorder "$tool" "$mode"
@@ -178,12 +211,15 @@ one() { # RECORDER:MODE:CASE
 	case $mode in
 	pid* | late | run*) attach "$mode" ;;
 	snap) snapshots ;;
+	crash) crash "$f" ;;
 	sched) switches "$f.sched" ;;
 	*) timeout -k 5 300 "${rec[@]}" -- "${cmd[@]}" ;;
 	esac >"$f.out" 2>"$f.log" </dev/null
 	echo $? >"$f.status"
 	cat $step/stat >"$f.stat"
 	cat $step/truth >"$f.truth"
+	[ "$mode" != crash ] || ! command -v gdb >/dev/null ||
+		live "$f" "${case#crash_}" >"$f.live" 2>&1 </dev/null
 	cp "$f".* "$OUT/" && rm "$f".*
 	echo "# $1: $(((${EPOCHREALTIME/./} - ${mark/./}) / 1000)) ms"
 }
@@ -212,6 +248,7 @@ replay() {
 sim_ko=$1
 shift
 save_vdso
+echo core >/proc/sys/kernel/core_pattern
 for c; do
 	one "$c"
 done

@@ -330,6 +330,21 @@ static void on_breakpoint(struct step_cpu *c, struct pt_regs *regs)
 	regs->ip++;
 }
 
+/*
+ * Of breakpoint registers that are not in use: the processor may tell of them, too, and
+ * with their address 0 it does when a program calls a null pointer.
+ */
+static unsigned long unused_breakpoints(void)
+{
+	unsigned long in_use = __this_cpu_read(cpu_dr7), bits = 0;
+	int i;
+
+	for (i = 0; i < HBP_NUM; i++)
+		if (!(in_use >> (i * DR_ENABLE_SIZE) & (DR_LOCAL_ENABLE | DR_GLOBAL_ENABLE)))
+			bits |= DR_TRAP0 << i;
+	return bits;
+}
+
 static int on_debug(struct notifier_block *nb, unsigned long what, void *data)
 {
 	struct step_cpu *c = this_cpu_ptr(&step_cpus);
@@ -352,7 +367,7 @@ static int on_debug(struct notifier_block *nb, unsigned long what, void *data)
 		step_flow_leave(c);
 	if (own)
 		return NOTIFY_DONE;	/* the program's SIGTRAP */
-	*dr6 &= ~DR_STEP;
+	*dr6 &= ~(DR_STEP | unused_breakpoints());
 	current->thread.virtual_dr6 &= ~DR_STEP;
 	return *dr6 ? NOTIFY_DONE : NOTIFY_STOP;
 }
