@@ -246,16 +246,21 @@ cooled() { # NAME
 # What ended it, and where; with the core file what gdb says of that, and of a live run
 # in the same kernel.
 crashed() { # NAME WAY
-	local sig place=by_$2
+	local sig place=".* by_$2+0x"
 	case $2 in
 	abort | assert) sig=SIGABRT ;;
 	ill) sig=SIGILL ;;
 	*) sig=SIGSEGV ;;
 	esac
-	[ "$2" != assert ] || place=in_thread
+	case $2 in
+	assert) place='.* in_thread+0x' ;;
+	call) place='0x000000000000 ' ;;
+	smash) place='0x000041411234 ' ;;
+	esac
 	"$auxdecode" crash "$out/$1.data" >"$log" 2>"$err"
 	that "$1: $(head -n 1 "$log")" "$log" grep -q "^crashes/[0-9]* was ended by $sig" "$log"
-	that "$1: where, by what ran" "$log" grep -q "^  #[0-9]* .* $place+0x" "$log"
+	that "$1: where, by what ran" "$log" grep -q "^  #[0-9]* *$place" "$log"
+	[ "$2" != smash ] || that "$1: that the return address was overwritten" "$log" grep -q 'the return address was overwritten' "$log"
 	[ -e "$out/$1.live" ] || { skip "no gdb (tools/deps install test)"; return; }
 	that "$1: $(sed -n 's/^compared //p' "$out/$1.live"), as gdb sees them live" "$out/$1.live" \
 		grep -q '^gdb: status 0' "$out/$1.live"
@@ -343,4 +348,13 @@ flow "$SCRATCH/untimed.data" >"$SCRATCH/want"
 flow "$out/replay-thread.data" >"$SCRATCH/got"
 cmp "$SCRATCH/want" "$SCRATCH/got" >"$log" 2>&1 && [ -s "$SCRATCH/want" ]
 ok $? "replay-thread: $(wc -l <"$SCRATCH/got") instructions, the flow of its source" "$log"
+# Of kernel code, too, a page has the names.
+read -ra names <"$out/kernel.names"
+that "replay-kernel: functions to be named: ${names[*]}" - test ${#names[@]} -ge 4
+"$auxdecode" report -o "$SCRATCH/page" "$out/replay-kernel.data" >"$log" 2>&1
+is $? 0 "replay-kernel: a page of it" || cat "$log"
+python3 tests/report_page.py "$SCRATCH/page" "${names[@]}" >"$log" 2>&1
+is "$(awk '$2 > 0 { print $1 }' "$log" | xargs)" "${names[*]}" "replay-kernel: each function has its name there"
+is "$("$auxdecode" hot "$out/replay-kernel.data" 2>/dev/null | awk '!/^#/ { print $NF }' | sort -u)" "[kernel.kallsyms]" \
+	"replay-kernel: of the kernel"
 finish

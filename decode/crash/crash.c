@@ -185,8 +185,16 @@ static int find_end(struct crash *c, int64_t tid, struct replay_place *at,
 	c->space = st.space;
 	c->mode = st.mode;
 	c->time_ns = st.time_ns;
-	if (c->signal.time_ns > c->time_ns && c->signal.tid == c->tid)
+	if (!c->signal.signo || c->signal.tid != c->tid)
+		return 0;
+	if (c->signal.time_ns > c->time_ns)
 		c->time_ns = c->signal.time_ns;
+	/* a tracepoint does not say where the signal came; what ran last was left there */
+	if (why.stop == REPLAY_EDGE && why.interrupted && !c->gap &&
+	    !(c->signal.flags & AUX_SIGNAL_HAS_IP)) {
+		c->signal.flags |= AUX_SIGNAL_HAS_IP;
+		c->signal.ip = why.stopped;
+	}
 	return 0;
 }
 

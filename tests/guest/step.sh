@@ -255,6 +255,8 @@ done
 "$busybox" rmmod pmu_step || exit
 "$busybox" insmod "$sim_ko" names=intel_pt payload=replay rate=1000000000 unit=1 || exit
 replay untimed replay-thread --per-thread -e intel_pt/tsc=0/u -- "$programs/feature"
+python3 tests/guest/kernel_flow.py "$OUT/kernel.stream" >"$OUT/kernel.names"
+replay kernel replay-kernel --kcore --per-thread -e intel_pt/tsc=0/k -- "$programs/feature"
 echo 1 >/sys/module/pmu_sim/parameters/replay_cpu
 replay timed replay-cpu -a -e intel_pt/mtc=1,cyc=1/ -- sleep 0.2
 dmesg | grep -E 'WARNING:|BUG:|Oops|detected stall|blocked for' >"$OUT/complaints"

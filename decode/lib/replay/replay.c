@@ -344,7 +344,10 @@ int replay_step(struct replay *r, struct replay_place *at, uint32_t tid, bool ba
 			continue;
 		if (back || !is_code(&k))
 			why->crossed |= is_crossing(walker_record(&k));
-		why->interrupted |= walker_record(&k)->kind == AUX_FLOW_ASYNC;
+		if (walker_record(&k)->kind == AUX_FLOW_ASYNC) {
+			why->interrupted = true;
+			why->stopped = walker_record(&k)->first;
+		}
 		if (walker_record(&k)->kind == AUX_FLOW_GAP) {
 			why->stop = REPLAY_GAP;
 			why->cause = walker_record(&k)->what;

@@ -92,7 +92,8 @@ enum replay_stop {
 struct replay_why {
 	enum replay_stop stop;
 	unsigned cause;		/* of a GAP */
-	bool interrupted;	/* of a step: an interrupt or signal lies between */
+	bool interrupted;	/* of a step: an interrupt or signal lies between, */
+	uint64_t stopped;	/* before this address; of several the last */
 	bool crossed;		/* of a step: a call, a return or an interrupt lies
 				 * between, so the callers may be others */
 };
