@@ -89,6 +89,8 @@ if have node && (cd "$work" && node --perf-prof --perf-basic-prof loop.js) >"$SC
 		"$auxdecode" hot -n 100000 "$data" 2>"$SCRATCH/err" >"$SCRATCH/hot"
 		that "node $option: its functions have their names" "$SCRATCH/err" \
 			grep -q 'hotWork.*loop\.js.*\[jit\]$' "$SCRATCH/hot"
+		"$auxdecode" find hotWork "$data" >"$SCRATCH/find" 2>"$SCRATCH/err"
+		that "node $option: a function by its plain name" "$SCRATCH/err" test "$(grep -c 'hotWork.*loop\.js' "$SCRATCH/find")" -gt 0
 		awk '/\[anon[^ ]*$/ { a += $1 } /\[jit\]$/ { j += $1 } END { print a + 0, j + 0
 			exit !(j > 1000000 && a < j / 20) }' "$SCRATCH/hot" >"$SCRATCH/share"
 		ok $? "node $option: unnamed and named: $(cat "$SCRATCH/share")" "$SCRATCH/share"
@@ -116,6 +118,9 @@ trampolines() {
 		awk '/py::hot_work:|py::caller:/ { sub(/:[^:]*$/, "", $7); gsub(",", "", $5); print $5, $7 }' |
 		sort >"$SCRATCH/calls"
 	is "$(cat "$SCRATCH/calls")" $'1 py::caller\n1235 py::hot_work' "$1 -X $2: names and calls"
+	for name in hot_work py::hot_work; do
+		is "$("$auxdecode" find "$name" "$data" 2>"$SCRATCH/err" | grep -c ' py::hot_work:')" 1235 "$1 -X $2: --symbol $name"
+	done
 }
 for python in python3.12 python3.13 python3.14; do
 	found=$("$python" -c 'import sys, sysconfig

@@ -205,12 +205,39 @@ static char *drop_brackets(const char *brief)
 	return plain;
 }
 
+/*
+ * What interpreters call their code in a perf map or jitdump, without prefix, mark and
+ * place: "py::handle:/srv/app.py" is py::handle, "JS:*handle /srv/app.js:2:16" and
+ * "LazyCompile:~handle /srv/app.js:2" are handle. NULL: it is no such name.
+ */
+static char *script_name(const char *raw)
+{
+	static const char *const prefixes[] = { "JS:", "LazyCompile:", "Function:" };
+	size_t n;
+
+	if (!strncmp(raw, "py::", 4)) {
+		n = 4 + strcspn(raw + 4, ":");
+		return raw[n] && n > 4 ? strndup(raw, n) : NULL;
+	}
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++) {
+		n = strlen(prefixes[i]);
+		if (strncmp(raw, prefixes[i], n))
+			continue;
+		raw += n + strspn(raw + n, "~*^+'");
+		n = strcspn(raw, " ");
+		return n ? strndup(raw, n) : NULL;
+	}
+	return NULL;
+}
+
 /* raw may be a text with arguments itself, as made code has it. */
 static struct forms forms_of(const char *raw)
 {
 	struct forms f = { .raw = raw, .shown = demangle_all(raw, true) };
 	size_t len = bare_len(raw);
 
+	if (!f.shown && (f.bare = script_name(raw)))
+		return f;
 	if (f.shown)
 		f.bare = demangle_all(raw, false);
 	else if (raw[len])

@@ -504,10 +504,26 @@ static int read_flow(struct start *s, struct aux_diag *diag)
 	return rc;
 }
 
+/* All that is missing is the code. */
+static bool lacks_code(const struct start *s)
+{
+	bool lacks = aux_decode_count_gaps(s->d, AUX_GAP_NO_CODE) != 0;
+
+	for (unsigned i = 0; i < 32; i++)
+		lacks &= i == AUX_GAP_NO_CODE || !aux_gap_is_loss(i) ||
+			 !aux_decode_count_gaps(s->d, i);
+	return lacks;
+}
+
 /* A failure, with the likeliest reason, after what is known of the file. */
 static int fail_empty(const struct start *s)
 {
 	outbuf_flush(s->out);
+	if (lacks_code(s)) {
+		cmd_line("auxdecode: error: %s: nothing of the trace can be followed: %s",
+			 s->o->path, advice_gap(AUX_GAP_NO_CODE));
+		return CMD_FAILED;
+	}
 	cmd_line("auxdecode: error: %s: nothing that ran was traced: %s",
 		 s->o->path,
 		 !s->stats.n_streams ?

@@ -293,7 +293,7 @@ static bool say_records(const struct verdict *v, const struct session *s)
 					     "partial");
 	said |= say_count(ts->n_throttled, "times throttled by the kernel");
 	said |= say_count(ts->n_bad_code, "pieces of saved code are damaged");
-	said |= say_count(ts->n_unordered, "mappings replaced others, and no "
+	said |= say_count(ts->n_unordered, "times a mapping replaced another one, and no "
 			  "record says when: code may be wrong there");
 	said |= verdict_cut(v->path, s);
 	return said;

@@ -162,7 +162,7 @@ static void put_records(const struct report *r, struct missing *m)
 		"AUX records flagged truncated or partial");
 	put_one(m, ts->n_throttled, "times throttled by the kernel");
 	put_one(m, ts->n_bad_code, "pieces of saved code are damaged");
-	put_one(m, ts->n_unordered, "mappings replaced others, and no record "
+	put_one(m, ts->n_unordered, "times a mapping replaced another one, and no record "
 				    "says when: code may be wrong there");
 	if (ts->damaged) {
 		m->n++;
