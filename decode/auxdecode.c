@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/diag.h"
+#include "common/heap.h"
 #include "common/mapped.h"
 #include "common/options.h"
 #include "common/version.h"
@@ -324,7 +325,7 @@ int main(int argc, char **argv)
 	void *own;
 	int status;
 
-	cmd_prepare_heap();
+	heap_prepare();
 	handle_signals();
 	status = run_word(argc, argv);
 	if (status >= 0)
