@@ -136,6 +136,37 @@ record "a program" soft_pt/tsc,mtc,psb_period=0/u "$programs/threads" &&
 		same "little memory" count --max-memory 100000 --chunk-size 4096 "$data"
 	}
 
+# Wrong times have a thread run on two CPUs at once: trees of all workers are those of
+# one nonetheless. Most of the damage is in the trace, some of it in the records.
+record "threads" soft_pt/tsc,mtc,psb_period=0/u "$programs/threads" &&
+	{
+		differ=0
+		for i in $(seq 40); do
+			/usr/bin/python3 - "$data" "$SCRATCH/bad.data" $i <<-'EOF'
+				import random, sys
+				random.seed(int(sys.argv[3]))
+				data = bytearray(open(sys.argv[1], 'rb').read())
+				for _ in range(random.choice([1, 2, 4, 30])):
+				    at = random.randrange(1024, len(data))
+				    for k in range(at, min(at + random.randrange(1, 9), len(data))):
+				        data[k] = random.randrange(256)
+				open(sys.argv[2], 'wb').write(data)
+			EOF
+			for command in 'flame --by time' 'hot -n 10000 --by time' flame; do
+				for jobs in 1 2; do
+					timeout 60 "$auxdecode" $command -j $jobs --chunk-size 256 \
+						"$SCRATCH/bad.data" >"$SCRATCH/j$jobs" 2>&1
+					echo "status $?" >>"$SCRATCH/j$jobs"
+				done
+				cmp -s "$SCRATCH/j1" "$SCRATCH/j2" && continue
+				differ=$((differ + 1))
+				echo "damage $i: $command"
+			done
+		done >"$SCRATCH/differ"
+		is "$differ" 0 "damaged times of several CPUs: as with one thread"
+		cat "$SCRATCH/differ" | sed 's/^/# /'
+	}
+
 # Bytes that are wrong, and a file that ends early.
 size=$(stat -c %s "$data")
 for i in 1 2 3 4 5 6; do

@@ -38,6 +38,7 @@ struct stretch {
 	struct call_count now;	/* at its end */
 	struct call_count children; /* of the frame in which it begins */
 	struct flow_ctx end;	/* its times are those of the end */
+	uint64_t from_ns;	/* the thread's time where it begins */
 	uint32_t depth;		/* frames there ever were above that one */
 	uint32_t frame, n_frames; /* those there are at its end: of part.frames */
 	uint32_t root, end_node; /* of part.sums */
@@ -359,7 +360,8 @@ static int begin_stretch(struct flow_part *p, uint32_t stint)
 	m->ct.slices.on = p->tree->ticks;
 	m->item = (struct item){ .ctx = t->ctx, .stint = stint, .from = p->pack.n,
 				 .last = p->pack.last };
-	m->stretch = (struct stretch){ .from = t->pend, .root = root,
+	m->stretch = (struct stretch){ .from = t->pend, .from_ns = t->pub.now.ns,
+				       .root = root,
 				       .slice = (uint32_t)p->n_slices,
 				       .jump = (uint32_t)p->n_jumps };
 	memset(m->jumped, 0, sizeof(m->jumped));
@@ -798,7 +800,8 @@ static bool goes_back(struct calls *c, struct flow_part *p, const struct stretch
 }
 
 /* Whether the thread is where the stretch begins, and in no state in which its events
- * would mean something else. */
+ * would mean something else. Time that it had in another stream already, where times are
+ * wrong, does not pass again. */
 static bool fits(struct flowtree *t, struct flow_part *p, const struct stretch *s,
 		 const struct thread *th)
 {
@@ -808,6 +811,7 @@ static bool fits(struct flowtree *t, struct flow_part *p, const struct stretch *
 	return ft && ft->ct.begun && !ft->ct.away && th->pub.depth && !th->wait &&
 	       !th->off && !th->lost && !th->aside && !th->stub.kind && at->what == s->from.what &&
 	       at->from == s->from.from && at->next == s->from.next &&
+	       th->pub.now.ns <= s->from_ns &&
 	       th->pub.depth + s->depth < CALLS_MAX_DEPTH && !has_switch(t->calls, p) &&
 	       !goes_back(t->calls, p, s, th);
 }

@@ -594,6 +594,8 @@ static int start_chunk(struct stream_cursor *cur, struct session_stats *stats)
 	cut_rest(cur);
 	stats->n_chunks++;
 	cursor_begin_dated(cur, &cur->it.start);
+	if (cur->by_stint && merge_before(&cur->stint.key, &cur->m.key))
+		cur->stint.key = cur->m.key;
 	cur->fallback =
 		(struct fallback){ .dec = cur->fallback.dec,
 				   .view = *cursor_decoder_view(cur),
@@ -624,6 +626,19 @@ void cursor_release(struct stream_cursor *cur, const struct aux_chunk *c)
 	cur->unreleased.from = cur->unreleased.to;
 }
 
+/* The next chunk or gap of the stream. A chunk begins a stint, of which the key is as a
+ * worker finds it, which knows nothing of what was before. */
+static int next_chunk(struct stream_cursor *cur)
+{
+	int step = chunk_iter_next(&cur->it);
+
+	if (cur->by_stint && step == CHUNK_DATA) {
+		cur->m.key = (struct merge_key){ 0 };
+		cur->stint.begins = true;
+	}
+	return step;
+}
+
 /* Goes on after the chunk: the rest after zeros, or the next chunk or gap. enum
  * chunk_step, or an error. */
 static int next_step(struct stream_cursor *cur)
@@ -646,7 +661,7 @@ static int next_step(struct stream_cursor *cur)
 		return CHUNK_DATA;
 	}
 	if (cur->scope == CURSOR_STREAM)
-		return chunk_iter_next(&cur->it);
+		return next_chunk(cur);
 	if (cur->scope == CURSOR_CHUNK_STARTED)
 		return CHUNK_END;
 	cur->scope = CURSOR_CHUNK_STARTED;

@@ -142,6 +142,19 @@ struct quiet {
 	unsigned rest;		/* refills for which it is not worth it */
 };
 
+/*
+ * Of a merge by stint (session_pass.by_stint): what one thread runs in one chunk of a
+ * stream, in a row. It comes whole, where it begins.
+ */
+struct stint {
+	bool begins;		/* at m.buf[m.pos], when it may */
+	bool consumed;		/* m.buf[m.pos] was, to find that out */
+	uint32_t tid, pid;
+	struct merge_key raw;	/* m.key where it began */
+	struct merge_key key;	/* the same, or that of one before it if that is later */
+	uint32_t serial;	/* counts them */
+};
+
 struct chunk_task;
 struct batch;
 
@@ -205,6 +218,8 @@ struct stream_cursor {
 				 * so its TRACE_ON is dropped: see parallel.c */
 
 	struct merge_cursor m;
+	bool by_stint;		/* m.key begins anew with each chunk */
+	struct stint stint;
 	struct task_list tasks;
 };
 

@@ -126,6 +126,7 @@ struct session_pass {
 	bool untimed;		/* nothing but the order of the streams does */
 	bool filled;		/* each cursor has had its first refill */
 	bool ticks;		/* the sink reads TIMEs itself */
+	bool by_stint;		/* SINK_THREAD_ORDER, of several streams: merge.c */
 	struct parallel *parallel;	/* NULL: one thread does it all */
 };
 
@@ -265,7 +266,7 @@ struct worker_decoder {
 	struct task_quiet quiet;	/* of the task */
 	bool in_stint;		/* it had flow: */
 	struct merge_key stint_key;
-	uint32_t stint_tid, stint_pid;
+	uint32_t stint_serial;	/* cur.stint's */
 	uint32_t stint;		/* its number */
 	int error;		/* -AUX_E_NOMEM, met in a callback; < 0 alone is one */
 };
@@ -325,9 +326,13 @@ struct parallel {
 	bool quiet;		/* tasks may be */
 	bool partials;		/* the sink takes partial results */
 	bool ordered;		/* and their stints in the order of the merge */
-	bool by_thread;		/* stints are what a thread ran (SINK_THREAD_ORDER) */
 };
 
+/* Does the sink take partial results, with the options that it has? */
+bool parallel_takes_partials(const struct session_pass *pass);
+/* Bytes after which a chunk may end. Of a pass by stint the result depends on it, so it
+ * must not depend on n_threads. */
+uint64_t parallel_chunk_min(const struct session_pass *pass, unsigned n_threads);
 /* Of n_threads (two or more) one is the caller's: it keeps a sink without
  * partial results busy; one with them leaves it little to do, and there are
  * n_threads workers. close accepts what open left half done. */

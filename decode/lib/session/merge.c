@@ -16,6 +16,15 @@
  * number in the file, then the timestamp inside it. Keys of a stream never go
  * back (struct merge_key).
  *
+ * By stint. A sink that keeps threads apart (SINK_THREAD_ORDER) needs of this order only
+ * that of what each thread ran. For it a stint, what one thread runs in one chunk of a
+ * stream, is delivered whole, at the key where it begins: streams that run at the same
+ * time do not take turns at every TIME, and workers sum up stints without
+ * knowing of each other's. A GAP is reported with the stint that it is in. A thread
+ * runs in one place at a time, so all of its flow is in the order of time; where wrong
+ * times say that it ran in two at once, the order is another one than that by event, but
+ * the same for any number of threads: chunks, keys and stints are found by the same rules.
+ *
  * Who runs. What the side-band says holds up to a time, the horizon. A TIME at
  * or after it is the last event of its batch, and so is a CONTEXT that names a
  * thread; the decoder is called again when the view is up to date. So which
@@ -122,6 +131,8 @@ static bool is_later(struct stream_cursor *cur, const struct merge_key *limit,
 	return merge_must_wait(&at, limit, or_at);
 }
 
+static const struct merge_key never = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
+
 /* Of Intel PT only TIME does: its CONTEXT (CR3, VMCS) names no thread.
  * CoreSight's TRACE_ON is a break: its key is that of the next TIME. */
 bool cursor_changes_view(const struct stream_cursor *cur,
@@ -220,6 +231,79 @@ static int deliver_gap(struct session_pass *pass, struct stream_cursor *cur,
 	return 0;
 }
 
+/*
+ * Finds, once for each event, whether a stint begins with it: with the first of a chunk,
+ * and where another thread runs at a later key. A TIME at which that may be is consumed,
+ * so all before it must have been delivered.
+ */
+static void find_stint(struct stream_cursor *cur)
+{
+	const struct aux_flow *ev = &cur->m.buf[cur->m.pos];
+	const struct flow_ctx *ctx = &cur->m.view.ctx;
+	struct stint *st = &cur->stint;
+
+	if (st->consumed || !cursor_changes_view(cur, ev))
+		return;
+	cursor_consume(cur);
+	st->consumed = true;
+	if ((ctx->tid != st->tid || ctx->pid != st->pid) &&
+	    merge_before(&st->raw, &cur->m.key))
+		st->begins = true;
+}
+
+/* The key of the stint that begins at buf[pos], or goes on there. All before it was
+ * delivered. */
+static struct merge_key stint_key(struct stream_cursor *cur)
+{
+	const struct stint *st = &cur->stint;
+
+	find_stint(cur);
+	return st->begins && merge_before(&st->key, &cur->m.key) ? cur->m.key : st->key;
+}
+
+/* Goes on with the stint at pos, or begins one. 1: it has to wait for another
+ * cursor. */
+static int enter_stint(struct stream_cursor *cur, const struct merge_key *limit, bool or_at)
+{
+	struct merge_key at = stint_key(cur);
+	struct stint *st = &cur->stint;
+
+	if (st->begins) {
+		if (merge_must_wait(&at, limit, or_at))
+			return 1;
+		*st = (struct stint){ .tid = cur->m.view.ctx.tid,
+				      .pid = cur->m.view.ctx.pid,
+				      .raw = cur->m.key,
+				      .key = at,
+				      .serial = st->serial + 1 };
+	}
+	st->consumed = false;
+	return 0;
+}
+
+/* Consumes the TIME at pos: what is before it is delivered first, unless it is quiet.
+ * 1: it has to wait for another cursor. */
+static int consume_event(struct session_pass *pass, struct stream_cursor *cur,
+			 size_t *start, const struct merge_key *limit, bool or_at)
+{
+	const struct aux_flow *ev = &cur->m.buf[cur->m.pos];
+	const struct merge_key *until = pass->by_stint ? &never : limit;
+	bool quiet = !cur->stint.consumed && !cur->stint.begins &&
+		     is_quiet(pass, cur, ev, until);
+	int rc = 0;
+
+	if (!quiet)
+		rc = deliver(pass, cur, start);
+	if (rc < 0)
+		return rc;
+	if (pass->by_stint && !quiet)
+		return enter_stint(cur, limit, or_at);
+	if (!pass->by_stint && is_later(cur, limit, or_at))
+		return 1;
+	cursor_consume(cur);
+	return 0;
+}
+
 /* Handles the event at pos, and the plain ones after it. 1: it has to wait for
  * another cursor. */
 static int deliver_event(struct session_pass *pass, struct stream_cursor *cur,
@@ -232,13 +316,9 @@ static int deliver_event(struct session_pass *pass, struct stream_cursor *cur,
 	int rc = 0;
 
 	if (cursor_changes_view(cur, ev)) {
-		if (!is_quiet(pass, cur, ev, limit))
-			rc = deliver(pass, cur, start);
-		if (rc < 0)
+		rc = consume_event(pass, cur, start, limit, or_at);
+		if (rc)
 			return rc;
-		if (is_later(cur, limit, or_at))
-			return 1;
-		cursor_consume(cur);
 	}
 	wanted = !pass->filtered || is_wanted(pass->s, cur, ev);
 	if (!wanted) {
@@ -263,16 +343,28 @@ static int deliver_event(struct session_pass *pass, struct stream_cursor *cur,
 int merge_deliver(struct session_pass *pass, struct stream_cursor *cur,
 		  const struct merge_key *limit, bool or_at)
 {
+	const struct merge_key *until = pass->by_stint ? &never : limit;
 	size_t start = cur->m.pos;
 	int rc = 0;
 
+	/* where it is no TIME, of which that is consume_event's */
+	if (cur->stint.begins && !cursor_changes_view(cur, &cur->m.buf[start]))
+		rc = enter_stint(cur, limit, or_at);
 	while (cur->m.pos < cur->m.n && !pass->enough && !rc) {
-		if (pass->ticks && !cur->source)
-			rc = deliver_ticks(pass, cur, &start, limit);
+		if (pass->ticks && !cur->source && !cur->stint.consumed &&
+		    !cur->stint.begins)
+			rc = deliver_ticks(pass, cur, &start, until);
 		if (cur->m.pos < cur->m.n && !pass->enough && !rc)
 			rc = deliver_event(pass, cur, &start, limit, or_at);
 	}
 	return rc < 0 ? rc : deliver(pass, cur, &start);
+}
+
+static struct merge_key next_key(const struct session_pass *pass, struct stream_cursor *cur)
+{
+	if (pass->parallel)
+		return parallel_next_key(cur);
+	return pass->by_stint ? stint_key(cur) : cursor_next_key(cur);
 }
 
 /* The cursor that is due, and the lowest key of the others; NULL: all are at
@@ -289,8 +381,7 @@ static struct stream_cursor *earliest(struct session_pass *pass,
 
 		if (cur->m.pos == cur->m.n)
 			continue;
-		at = pass->parallel ? parallel_next_key(cur)
-				    : cursor_next_key(cur);
+		at = next_key(pass, cur);
 		if (!best || merge_before(&at, &first)) {
 			if (best)
 				*limit = first;
@@ -319,7 +410,7 @@ uint64_t session_memory(const struct session *s)
  * its share of the memory. */
 static int refill(struct session_pass *pass, struct stream_cursor *cur)
 {
-	bool quiet = pass->untimed && pass->filled;
+	bool quiet = pass->untimed && (pass->filled || pass->by_stint);
 	int rc;
 
 	if (pass->parallel)
@@ -505,9 +596,13 @@ static int open_decoders(struct session_pass *pass, struct aux_diag *diag)
 		return say_error(pass->s, rc, diag);
 	}
 	for (size_t i = 0; i < pass->n; i++) {
-		cursor_prepare(pass->s, &pass->cursors[i],
-			       pass->cursors[i].index, pass->decoder);
-		pass->cursors[i].ends_early = true;
+		struct stream_cursor *cur = &pass->cursors[i];
+
+		cursor_prepare(pass->s, cur, cur->index, pass->decoder);
+		cur->ends_early = true;
+		cur->by_stint = pass->by_stint;
+		if (pass->by_stint)
+			cur->it.chunk_min = parallel_chunk_min(pass, 1);
 	}
 	return 0;
 }
@@ -554,6 +649,8 @@ static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 			pass->decoder != decoders_reference(
 						 s->chunks.trace_type, NULL);
 	pass->ticks = pass->needs & SINK_TAKES_TIMES && !pass->filtered;
+	pass->by_stint = pass->n > 1 && pass->needs & SINK_THREAD_ORDER &&
+			 parallel_takes_partials(pass);
 	pass->stats->decoder = pass->decoder->name;
 	pass->stats->reference =
 		pass->wants.reference ? pass->wants.reference->name : NULL;

@@ -374,11 +374,23 @@ static int end_stint(struct worker_decoder *wd)
 	return add_step(wd, &wd->stint_key);
 }
 
+/* The key of the stint that the worker is in. */
+static const struct merge_key *stint_key(const struct worker_decoder *wd)
+{
+	return wd->cur.by_stint ? &wd->cur.stint.key : &wd->cur.m.key;
+}
+
+static bool begins_stint(const struct worker_decoder *wd)
+{
+	return wd->cur.by_stint ? wd->stint_serial != wd->cur.stint.serial :
+				  merge_before(&wd->stint_key, &wd->cur.m.key);
+}
+
 /*
  * The sink of a worker's pass. The merge may turn to another stream wherever
  * the key changes, so a stint ends there, unless the sink lets streams be
- * joined in any order. The events of one call have one key: merge_deliver
- * delivers what is before an event that changes it first.
+ * joined in any order, or by stints of threads (merge.c). The events of one call have
+ * one key: merge_deliver delivers what is before an event that changes it first.
  */
 static int flow_partial(void *sink, const struct flow_ctx *ctx,
 			const struct aux_flow *ev, size_t n)
@@ -386,14 +398,11 @@ static int flow_partial(void *sink, const struct flow_ctx *ctx,
 	struct worker_decoder *wd = sink;
 	struct parallel *par = wd->par;
 
-	if (par->ordered && merge_before(&wd->stint_key, &wd->cur.m.key) &&
-	    (!par->by_thread || ctx->tid != wd->stint_tid || ctx->pid != wd->stint_pid) &&
-	    end_stint(wd) < 0)
+	if (par->ordered && begins_stint(wd) && end_stint(wd) < 0)
 		return -AUX_E_NOMEM;
 	if (!wd->in_stint)
-		wd->stint_key = wd->cur.m.key;
-	wd->stint_tid = ctx->tid;
-	wd->stint_pid = ctx->pid;
+		wd->stint_key = *stint_key(wd);
+	wd->stint_serial = wd->cur.stint.serial;
 	wd->in_stint = true;
 	return par->pass->ops->partial_flow(wd->task->partial, wd->stint, ctx,
 					    ev, n);
@@ -413,7 +422,7 @@ static void keep_gap(void *priv, const struct flow_ctx *ctx,
 	if (end_stint(wd) < 0 ||
 	    array_grow(&plan->gaps, plan->n_gaps, &plan->cap_gaps,
 		       sizeof(*plan->gaps)) ||
-	    add_step(wd, &wd->cur.m.key)) {
+	    add_step(wd, stint_key(wd))) {
 		wd->error = -AUX_E_NOMEM;
 		return;
 	}
@@ -476,7 +485,9 @@ static int fill_partial(struct parallel *par, struct chunk_task *task)
 		.stats = &wd->stats,
 		.filtered = par->pass->filtered,
 		.timeless = par->pass->timeless,
-		.ticks = par->pass->ticks && (par->by_thread || !par->ordered),
+		.untimed = par->pass->untimed && par->pass->by_stint,
+		.ticks = par->pass->ticks && (par->pass->by_stint || !par->ordered),
+		.by_stint = par->pass->by_stint,
 		.observer = { .on_gap = keep_gap, .priv = wd },
 	};
 	int rc = merge_deliver(&pass, cur, &never, true);
@@ -518,6 +529,8 @@ static int begin_chunk_task(struct chunk_task *task)
 		return -AUX_E_NOMEM;
 	cur->m.view = task->view;
 	cur->m.key = (struct merge_key){ 0 };
+	cur->by_stint = task->decoder->par->pass->by_stint;
+	cur->stint = (struct stint){ .begins = cur->by_stint };
 	cur->continues = task->continues;
 	cur->scope = CURSOR_CHUNK;
 	cur->zero_fill.due = false;
@@ -952,7 +965,7 @@ static int end_task(struct parallel *par, struct stream_cursor *cur)
 		cur->continues = task->chunk.flags & AUX_CHUNK_HAS_END_IP &&
 				 !cur->in_gap;
 		cur->m.view = task->view;
-		if (merge_before(&cur->m.key, &task->key))
+		if (!par->pass->by_stint && merge_before(&cur->m.key, &task->key))
 			cur->m.key = task->key;
 	}
 	workers_lock(par->ws);
@@ -1270,15 +1283,19 @@ static int add_stream(struct parallel *par, struct stream_cursor *cur)
  */
 #define TREE_CHUNK ((uint64_t)512 << 10)
 #define TREE_CHUNKS 16	/* for each thread */
+#define STINT_CHUNKS 32	/* for all of them */
 
-static uint64_t chunk_min_of(const struct session_pass *pass, unsigned n_threads)
+uint64_t parallel_chunk_min(const struct session_pass *pass, unsigned n_threads)
 {
 	const struct session *s = pass->s;
-	uint64_t min = s->chunks.aux_bytes / (TREE_CHUNKS * n_threads);
+	uint64_t n = pass->by_stint ? STINT_CHUNKS : TREE_CHUNKS * n_threads;
+	uint64_t min = s->chunks.aux_bytes / n;
+	bool trees = pass->by_stint || (pass->needs & SINK_THREAD_ORDER && pass->parallel &&
+					pass->parallel->partials);
 
 	if (s->config.chunk_min)
 		return s->config.chunk_min;
-	if (!pass->parallel->by_thread || min < CHUNK_MIN_DEFAULT)
+	if (!trees || min < CHUNK_MIN_DEFAULT)
 		return CHUNK_MIN_DEFAULT;
 	return min < TREE_CHUNK ? min : TREE_CHUNK;
 }
@@ -1301,28 +1318,22 @@ static int open_cursors(struct session_pass *pass, uint64_t chunk_min)
 	return rc;
 }
 
-/* Whether a thread may have run in several streams: those of CPUs. */
-static bool threads_move(const struct session_pass *pass)
+/* Sources of CoreSight, whose stints are not found. */
+static bool has_sources(const struct session_pass *pass)
 {
-	for (size_t i = 0; i < pass->n && pass->n > 1; i++) {
-		const struct stream *st = &pass->s->streams[pass->cursors[i].index];
-
-		if (st->cpu >= 0 || st->source)
+	for (size_t i = 0; i < pass->n; i++)
+		if (pass->s->streams[pass->cursors[i].index].source)
 			return true;
-	}
 	return false;
 }
 
-/* Does the sink take partial results, with the options that it has? Only making
- * one tells. */
-static bool takes_partials(const struct session_pass *pass)
+/* Only making a partial result tells. */
+bool parallel_takes_partials(const struct session_pass *pass)
 {
 	void *partial;
 
-	/* wrong times would let a thread run in two streams at once: what came first is for
-	 * the merge to say */
 	if (!pass->ops->partial_new ||
-	    (pass->needs & SINK_THREAD_ORDER && threads_move(pass)) ||
+	    (pass->needs & SINK_THREAD_ORDER && pass->n > 1 && has_sources(pass)) ||
 	    pass->ops->partial_new(&partial, pass->sink) < 0)
 		return false;
 	pass->ops->partial_free(partial);
@@ -1339,18 +1350,17 @@ int parallel_open(struct session_pass *pass, unsigned n_threads)
 	if (!par)
 		return -AUX_E_NOMEM;
 	par->pass = pass;
-	par->partials = takes_partials(pass);
+	par->partials = parallel_takes_partials(pass);
 	par->quiet = pass->untimed;
 	par->ordered = pass->n > 1 && !(par->partials &&
 					pass->needs & SINK_ANY_STREAM_ORDER);
-	par->by_thread = par->partials && pass->needs & SINK_THREAD_ORDER;
 	par->max_live = AHEAD * n_threads + pass->n;
 	par->ahead = AHEAD * n_threads;
 	if (!par->partials && par->ahead > FIRST_AHEAD)
 		par->ahead = FIRST_AHEAD;
 	par->max_held = max / 4 / par->max_live;
 	par->decoder_memory = max - max / 4;
-	rc = open_cursors(pass, chunk_min_of(pass, n_threads));
+	rc = open_cursors(pass, parallel_chunk_min(pass, n_threads));
 	if (rc == 0)
 		rc = workers_new(&par->ws, n_threads - !par->partials,
 				 work_on_task, par);

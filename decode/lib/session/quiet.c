@@ -13,7 +13,9 @@
  * is quiet between them (quiet_begin_task). So of chunks that run at one time the last one
  * to be decoded is quiet, and a stream that says little costs one that says much nothing.
  * A sink that takes streams in any order needs no keys at all; but GAPs are reported in
- * the order of the merge, so a chunk with one is decoded again, with all TIMEs.
+ * the order of the merge, so a chunk with one is decoded again, with all TIMEs. A merge
+ * by stint needs the keys at which threads change, and those TIMEs always come: the
+ * horizon of the view ends there.
  *
  * Where streams run at the same time, they take turns at every few events: a
  * decoder that returns that often costs more than the TIMEs, so the next
@@ -48,8 +50,9 @@ static void begin_until(struct stream_cursor *cur, uint64_t until)
 void quiet_begin(const struct session_pass *pass, struct stream_cursor *cur)
 {
 	uint64_t until = UINT64_MAX;
+	size_t n = pass->by_stint ? 0 : pass->n;
 
-	for (size_t i = 0; i < pass->n && !cur->quiet.rest; i++) {
+	for (size_t i = 0; i < n && !cur->quiet.rest; i++) {
 		struct stream_cursor *other = &pass->cursors[i];
 		uint64_t time;
 
@@ -182,6 +185,7 @@ void quiet_begin_task(struct parallel *par, struct chunk_task *task)
 	const struct session_pass *pass = par->pass;
 	const struct chunk_task *next = task->next;
 	struct task_quiet *q = &task->decoder->quiet;
+	bool ordered = par->ordered && !pass->by_stint;
 
 	q->n = q->at = 0;
 	q->end = UINT64_MAX;
@@ -198,11 +202,11 @@ void quiet_begin_task(struct parallel *par, struct chunk_task *task)
 		return;
 	q->on = true;
 	q->from = start_of(task);
-	if (par->ordered) {
+	if (ordered) {
 		q->on = next && has_start(next);
 		q->end = q->on ? start_of(next) : 0;
 	}
-	for (size_t i = 0; i < pass->n && q->on && par->ordered; i++)
+	for (size_t i = 0; i < pass->n && q->on && ordered; i++)
 		if (&pass->cursors[i] != task->stream)
 			q->on = add_stream(q, &pass->cursors[i]);
 	if (q->n)

@@ -53,10 +53,9 @@ struct flow_ctx {
 				  * apart, or adds what commutes. Spares it a
 				  * stint for each TIME */
 #define SINK_CYCLES 128	/* NEEDS_TIME and TAKES_TIMES where the trace counts cycles */
-#define SINK_THREAD_ORDER 256 /* partial results may be joined by what a thread ran in one
-			       * chunk, whole: a stint is that, and comes where it begins.
-			       * Of a thread, all stays in order; so there are none where
-			       * threads move from one stream to another */
+#define SINK_THREAD_ORDER 256 /* keeps threads apart: of several streams it gets what a
+			       * thread ran in one chunk whole, where that begins
+			       * (merge.c), as events or as a partial result */
 #define SINK_KEEPS_PATHS 512 /* partial results keep PATHs until they are joined */
 #define SINK_FILTERS_TIME 64 /* applies --time itself: it gets all of the flow */
 
@@ -252,7 +251,9 @@ struct sink_ops {
 	 * numbered from 0 in each partial result, in the order of its flow, and
 	 * are joined in the order of time across streams: after the joins the
 	 * sink is as if flow had got all the events (of
-	 * SINK_ANY_STREAM_ORDER: all of each stream, in order).
+	 * SINK_ANY_STREAM_ORDER: all of each stream, in order; of
+	 * SINK_THREAD_ORDER: stint by stint, and a stint is all that one thread
+	 * runs in a row in one chunk).
 	 *
 	 * partial_new returns -AUX_E_UNSUPPORTED where the options ask for what
 	 * needs the order of all events (a limit, SHA-256) or the sink's one
