@@ -183,7 +183,7 @@ done
 # A stream that begins with a wrong time and no flow: what comes next is earlier, and who ran
 # then, and which code, is asked for anew.
 cp "$data" "$SCRATCH/late.data"
-"$auxdecode" dump "$data" 2>"$SCRATCH/err" | sed -n 's/^\(0x[0-9a-f]*\) \[48\] AUXTRACE .*/\1/p' >"$SCRATCH/chunks"
+"$auxdecode" dump "$data" 2>"$SCRATCH/err" | sed -n 's/^\(0x[0-9a-f]*\) \[48\] AUXTRACE stream [0-9]* offset 0 .*/\1/p' >"$SCRATCH/chunks"
 while read -r at; do
 	printf '\x02\xf3\xff\x13\x99' |
 		dd of="$SCRATCH/late.data" bs=1 seek=$((at + 48 + 0x17)) conv=notrunc 2>"$SCRATCH/dd"
