@@ -90,6 +90,13 @@ for back_end in native step; do
 	"$auxcap" -e "soft_pt/$back_end/u" -o "$data" --when 'ring @ other' --when 'no_such' -- "$moments" hits 2>"$err"
 	that "$back_end: what no file has is said" "$err" grep -q 'taken 0; no file that was mapped has "ring @ other"; no file that was mapped has "no_such"' "$err"
 
+	# ---- three kinds of moments a thousand times, each what it says ----
+	record "$back_end" -S -m ,256K --when 'shop::till::ring' --when 'shop::till::ring > 1ns' --when signal=USR1 -- "$moments" turns
+	"$auxdecode" dump "$data" | sed -n 's/.* auxkit-moment \([0-9]*\/[0-9]*\) cpu \([0-9]*\) time \([0-9]*\)\([0-9]\{9\}\) took [0-9]* label "\(.*\): \1 on cpu \2 at \3\.\4\(, took [0-9.]* us\)\?"$/\5\6/p' |
+		sed 's/took .*/took/' | paste -d'|' - - - | sort | uniq -c >"$out"
+	is "$(cat "$out")" "   1000 shop::till::ring|shop::till::ring > 1ns, took|signal=USR1" "$back_end: three triggers a thousand times, in order, with who, where and when"
+	is "$(snapshots | wc -l)" 3000 "$back_end: a snapshot for each"
+
 	# ---- calls that take longer: each in the other, with one left by longjmp before ----
 	record "$back_end" --when 'again > 10us' --when 'leaves > 1us' --when 'serve > 100us' -- "$moments" jumps
 	"$auxdecode" find again --longer 10us -F dur "$data" 2>"$err" | grep -v '^#' | sort -n >"$SCRATCH/want"

@@ -833,7 +833,8 @@ static int record_software(struct recording *rec, struct source_job *job,
 			     "already (-p PID, -t TID), into one file");
 	if (o->n_words > 1)
 		return usage(&diag, rec->ops->name,
-			     "must be the only event (-e)");
+			     "must be the only event (-e): others go into a recording of "
+			     "their own, `auxcap -e EVENT -o FILE -- PROGRAM`");
 	if (take_ring(rec, job, by_default) != CMD_OK)
 		return CMD_USAGE;
 	if (!o->words_left[0] && !attach)

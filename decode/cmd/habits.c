@@ -27,7 +27,8 @@ const struct habit cmd_habits[] = {
 	{ "sched timechart trace", "`auxdecode report -o OUT FILE` draws threads "
 				   "over time, `auxdecode export --to perfetto "
 				   "-o OUT FILE` is for ui.perfetto.dev" },
-	{ "mem c2c kmem", "a trace of branches has no addresses of data" },
+	{ "mem c2c kmem", "a trace of branches has no addresses of data; `auxcap -e "
+			  "mem:0x404040/8:rw -- PROGRAM` samples accesses to one place" },
 	{ "record", "`auxcap` records: `auxcap -e intel_pt//u -- PROGRAM`" },
 	/* of uftrace, magic-trace and others */
 	{ "replay", "`auxdecode calls FILE` prints calls and returns as a tree" },
