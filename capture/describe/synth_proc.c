@@ -196,9 +196,10 @@ static int put_lines(struct synth_run *run, pid_t pid, FILE *f, size_t *n_lines)
 		if (!ret && v.map.cut)
 			ret = -AUX_E_TARGET;
 	}
-	/* It may exec something that we may not read at any time. */
-	if (!ret && errno == ENOMEM)
+	/* At the end of the file errno may be what an allocation that went well left. */
+	if (!ret && !feof(f) && errno == ENOMEM)
 		ret = -AUX_E_NOMEM;
+	/* It may exec something that we may not read at any time. */
 	if (!ret && ferror(f) && errno != ESRCH)
 		ret = -AUX_E_TARGET;
 	free(line);

@@ -117,7 +117,8 @@ static int read_maps(pid_t pid, struct step_map **maps, size_t *n)
 		else if (errno == ENOMEM)
 			break;
 	}
-	nomem = errno == ENOMEM;
+	/* at the end of the file errno may be what an allocation that went well left */
+	nomem = errno == ENOMEM && !feof(f);
 	free(line);
 	fclose(f);
 	return nomem ? -AUX_E_NOMEM : 0;

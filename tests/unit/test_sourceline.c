@@ -5,10 +5,13 @@
  * and from bytes that are damaged. With arguments (FILE, addresses on standard
  * input) it answers as `addr2line -a -i -f -e FILE` does, for t_lines.sh.
  */
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <aux/error.h>
 
@@ -200,6 +203,50 @@ static void check_list(struct elfimage *im, uint64_t at)
 	free(f);
 }
 
+/*
+ * Memory that malloc found elsewhere, since the heap cannot grow in place, is no want of
+ * memory, though malloc leaves ENOMEM in errno: so it is on arm64 under qemu-user.
+ */
+static void check_memory(const char *path, uint64_t at)
+{
+	void *end = sbrk(0), *p, *old = NULL;
+	struct elfimage_function *f = NULL;
+	struct source_line line;
+	struct elfimage *im;
+	size_t n;
+
+	p = mmap((void *)(((uintptr_t)end + 0xffff) & ~(uintptr_t)0xffff), 65536, PROT_NONE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (!ok(elfimage_open(&im, path) == 0 && elfimage_line(im, at, &line) == 0,
+		"opened once more"))
+		return;
+	errno = 0;
+	/* Used up: what was left of the heap, and most of the megabyte that malloc then
+	 * takes elsewhere. old is the list of what is taken. */
+	for (int left = 1000, i = 0; i < 8192 && left; i++) {
+		void **next = malloc(1024);
+
+		if (!next)
+			break;
+		*next = old;
+		old = next;
+		left -= errno == ENOMEM;
+	}
+	ok(p != MAP_FAILED && errno == ENOMEM, "a heap that cannot grow in place");
+	ok(elfimage_functions(im, &f, &n) == 0 && !elfimage_nomem(im),
+	   "functions, and no word of a want of memory");
+	free(f);
+	elfimage_close(im);
+	while (old) {
+		void **next = *(void **)old;
+
+		free(old);
+		old = next;
+	}
+	if (p != MAP_FAILED)
+		munmap(p, 65536);
+}
+
 int main(int argc, char **argv)
 {
 	struct elfimage *im;
@@ -214,6 +261,7 @@ int main(int argc, char **argv)
 	check_lines(im, at);
 	check_list(im, at);
 	check_threads(argv[0], at);
+	check_memory(argv[0], at);
 	elfimage_close(im);
 	return plan_done();
 }

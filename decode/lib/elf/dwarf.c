@@ -23,7 +23,6 @@
 #include "decode/lib/elf/impl.h"
 
 #ifdef HAVE_DW
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -98,6 +97,16 @@ struct dwarf_image {
 	size_t n_units, cap_units;
 	struct dwarf_spans spans;	/* of units */
 };
+
+/*
+ * After a call of libdw that gave nothing: for want of memory, or because the file has
+ * no such thing? It has one error for each thread, so this is asked before further calls.
+ */
+static void note_memory(struct elfimage *im)
+{
+	im->nomem |= elfimage_is_nomem(dwarf_errmsg(dwarf_errno())) ||
+		     elfimage_is_nomem(elf_errmsg(elf_errno()));
+}
 
 /*
  * Whether code can be at an address as linked: in a segment with PF_X, backed
@@ -232,7 +241,11 @@ static void read_files(struct dwarf_image *d, struct dwarf_unit *u)
 	size_t n;
 
 	if (!dwarf_offdie(d->dw, u->die, &die) ||
-	    dwarf_getsrcfiles(&die, &files, &n) != 0 || n > d->left)
+	    dwarf_getsrcfiles(&die, &files, &n) != 0) {
+		note_memory(d->im);
+		return;
+	}
+	if (n > d->left)
 		return;
 	u->files = calloc(n ? n : 1, sizeof(*u->files));
 	if (!u->files) {
@@ -333,6 +346,8 @@ static void need_rows(struct dwarf_image *d, struct dwarf_unit *u)
 	if (dwarf_offdie(d->dw, u->die, &die) &&
 	    dwarf_getsrclines(&die, &lines, &n) == 0)
 		read_rows(d, u, lines, n);
+	else
+		note_memory(d->im);
 }
 
 /* The row around an address, or NULL. */
@@ -406,8 +421,11 @@ static void read_units(struct dwarf_image *d)
 		d->left--;
 		if (!dwarf_offdie(d->dw, at + head, &die) ||
 		    dwarf_cu_info(die.cu, NULL, &type, NULL, NULL, NULL, NULL,
-				  NULL) < 0 ||
-		    (type != DW_UT_compile && type != DW_UT_skeleton))
+				  NULL) < 0) {
+			note_memory(d->im);
+			continue;
+		}
+		if (type != DW_UT_compile && type != DW_UT_skeleton)
 			continue;
 		if (next <= at)
 			break;
@@ -773,11 +791,18 @@ static struct dwarf_image *need_dwarf(struct elfimage *im)
 	return d;
 }
 
-/* libdw does not tell a file that it cannot read from memory that it did not get, but
- * for errno, which the look-up began with 0. */
-static void note_memory(struct elfimage *im)
+/* Errors of other look-ups that this thread made are not this one's. */
+static void begin_look_up(struct elfimage *im)
 {
-	im->nomem |= errno == ENOMEM;
+	pthread_mutex_lock(&im->lock);
+	(void)dwarf_errno();
+	(void)elf_errno();
+}
+
+static void end_look_up(struct elfimage *im)
+{
+	note_memory(im);
+	pthread_mutex_unlock(&im->lock);
 }
 
 void elfimage_dwarf_close(struct dwarf_image *d)
@@ -812,8 +837,7 @@ int elfimage_line(struct elfimage *im, uint64_t offset,
 	struct dwarf_unit *u;
 	uint64_t addr;
 
-	pthread_mutex_lock(&im->lock);
-	errno = 0;
+	begin_look_up(im);
 	d = need_dwarf(im);
 	u = d && elfimage_addr(im, offset, &addr) ? find_unit(d, addr) :
 						     NULL;
@@ -824,8 +848,7 @@ int elfimage_line(struct elfimage *im, uint64_t offset,
 	if (row)
 		*line = (struct source_line){ row->file, row->line, row->column,
 					      row->discriminator };
-	note_memory(im);
-	pthread_mutex_unlock(&im->lock);
+	end_look_up(im);
 	return row ? 0 : -AUX_E_NOENT;
 }
 
@@ -837,15 +860,13 @@ int elfimage_inlines(struct elfimage *im, uint64_t offset,
 	uint64_t addr;
 	int n = 0;
 
-	pthread_mutex_lock(&im->lock);
-	errno = 0;
+	begin_look_up(im);
 	d = need_dwarf(im);
 	u = d && elfimage_addr(im, offset, &addr) ? find_unit(d, addr) :
 						     NULL;
 	if (u)
 		n = find_inlines(d, u, addr, frames, max);
-	note_memory(im);
-	pthread_mutex_unlock(&im->lock);
+	end_look_up(im);
 	return n ? n : -AUX_E_NOENT;
 }
 
@@ -944,13 +965,11 @@ int elfimage_functions(struct elfimage *im, struct elfimage_function **v,
 	struct dwarf_image *d;
 	int rc = -AUX_E_NOENT;
 
-	pthread_mutex_lock(&im->lock);
-	errno = 0;
+	begin_look_up(im);
 	d = need_dwarf(im);
 	if (d && d->dw)
 		rc = list_units(d, d->units, d->n_units, v, n);
-	note_memory(im);
-	pthread_mutex_unlock(&im->lock);
+	end_look_up(im);
 	return rc;
 }
 
@@ -961,15 +980,13 @@ int elfimage_functions_at(struct elfimage *im, uint64_t addr,
 	struct dwarf_image *d;
 	int rc = -AUX_E_NOENT;
 
-	pthread_mutex_lock(&im->lock);
-	errno = 0;
+	begin_look_up(im);
 	d = need_dwarf(im);
 	if (d && d->dw)
 		u = find_unit(d, addr);
 	if (u)
 		rc = list_units(d, u, 1, v, n);
-	note_memory(im);
-	pthread_mutex_unlock(&im->lock);
+	end_look_up(im);
 	return rc;
 }
 
@@ -980,8 +997,7 @@ size_t elfimage_rows(struct elfimage *im, uint64_t addr,
 	struct dwarf_unit *u;
 	size_t n = 0;
 
-	pthread_mutex_lock(&im->lock);
-	errno = 0;
+	begin_look_up(im);
 	d = need_dwarf(im);
 	u = d ? find_unit(d, addr) : NULL;
 	if (u) {
@@ -989,8 +1005,7 @@ size_t elfimage_rows(struct elfimage *im, uint64_t addr,
 		*rows = find_row(u, addr);
 		n = *rows ? u->n_rows - (size_t)(*rows - u->rows) : 0;
 	}
-	note_memory(im);
-	pthread_mutex_unlock(&im->lock);
+	end_look_up(im);
 	return n;
 }
 

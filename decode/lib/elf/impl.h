@@ -73,6 +73,9 @@ const struct elf_section *elfimage_named(const struct elfimage *im,
 /* libelf.c: headers and build id of an ELF file; 0 or -AUX_E_NOMEM. */
 int elfimage_elf_open(struct elfimage *im);
 void elfimage_elf_close(struct elfimage *im);
+/* Whether an error of libelf or libdw, by its text (NULL: there is none), is that they
+ * had no memory. */
+bool elfimage_is_nomem(const char *text);
 /* A string of a string table; NULL when it lies outside or has no end. */
 const char *elfimage_string(const struct elfimage *im, size_t section,
 			    size_t offset);

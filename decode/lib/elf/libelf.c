@@ -14,9 +14,10 @@
  *
  * Specification: System V ABI, chapters "Object Files" and "Program Loading".
  */
-#include <errno.h>
 #include <gelf.h>
+#include <libintl.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <aux/error.h>
 
@@ -152,6 +153,17 @@ static void find_build_id(struct elfimage *im)
 	}
 }
 
+/*
+ * errno cannot tell: malloc leaves ENOMEM there when the heap could not grow in place,
+ * though it then found memory elsewhere (where something is mapped behind the heap, as
+ * often under qemu-user). The numbers of the libraries' own errors are not public, so
+ * theirs are known by their text, in the language in which they give it.
+ */
+bool elfimage_is_nomem(const char *text)
+{
+	return text && !strcmp(text, dgettext("elfutils", "out of memory"));
+}
+
 /* No ELF file is no error: im->elf says so. elf_memory wants writable bytes,
  * but writes only to compressed sections, which are never asked for here. */
 int elfimage_elf_open(struct elfimage *im)
@@ -161,9 +173,9 @@ int elfimage_elf_open(struct elfimage *im)
 
 	if (elf_version(EV_CURRENT) == EV_NONE)
 		return 0;
-	errno = 0;
+	(void)elf_errno();
 	im->libelf = elf_memory((char *)(uintptr_t)im->data, im->len);
-	if (!im->libelf && errno == ENOMEM)
+	if (!im->libelf && elfimage_is_nomem(elf_errmsg(elf_errno())))
 		return -AUX_E_NOMEM;
 	if (elf_kind(im->libelf) != ELF_K_ELF || !gelf_getehdr(im->libelf, &e))
 		return 0;
