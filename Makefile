@@ -51,7 +51,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 .DEFAULT_GOAL := all
 empty :=
 HAVE_MK := $(BUILD)/have$(subst $(empty) ,,$(WITHOUT))$(LINK:%=-%).mk
-BOOTSTRAP := help clean check check-quick check-kernel golden demo lint bench \
+BOOTSTRAP := help clean check check-quick check-kernel check-arm64 golden demo lint bench \
 	bench-kernel cover campaign deps deps-guest install install-lib uninstall dist deb reproducible
 ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
 include $(HAVE_MK)
@@ -231,9 +231,13 @@ $(BUILD)/lib/libshared.a: $(patsubst %.c,$(BUILD)/lib/%.o,$(SHARED_C) $(wildcard
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
+# `/* host: x86_64 */`: a file of tests is for that machine alone.
+for_others = $(if $(1),$(shell grep -L '^/\* host: $(MACHINE) ' $$(grep -l '^/\* host: ' $(1) /dev/null) /dev/null))
+
 # Unit tests: `/* links: capture */` or `/* links: decode */` says with what, and
 # `/* needs: IPT */` without which libraries there is no test.
 UNIT := $(wildcard tests/unit/test_*.c)
+UNIT := $(filter-out $(call for_others,$(UNIT)),$(UNIT))
 UNIT := $(filter-out $(shell grep -lE '^/\* needs:.* ($(subst $(empty) ,|,none $(filter-out \
 	$(HAVE),CAPSTONE IPT OPENCSD))) ' $(UNIT)),$(UNIT))
 links = $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(if $(UNIT),\
@@ -261,10 +265,8 @@ $(REPLAY_BIN): $(BUILD)/tests/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
 # Plain code: neither sanitized nor instrumented.
 TRACED := $(patsubst tests/programs/%,$(BUILD)/tests/programs/%,\
 	$(basename $(wildcard tests/programs/*.c tests/programs/*.S tests/programs/*.cc)))
-# `/* host: x86_64 */`: a program of that machine alone.
 TRACED := $(filter-out $(patsubst tests/programs/%,$(BUILD)/tests/programs/%,$(basename \
-	$(shell grep -h -L '^/\* host: $(MACHINE) ' $$(grep -l '^/\* host: ' \
-		tests/programs/*.[cS])))),$(TRACED))
+	$(call for_others,$(wildcard tests/programs/*.c tests/programs/*.S tests/programs/*.cc)))),$(TRACED))
 build_flags = $$(sed -n 's,^/\* build: \(.*\) \*/$$,\1,p' $<)
 compile_traced = -D_GNU_SOURCE -O1 -g -Wall -Wextra -o $@ $< $(build_flags)
 $(BUILD)/tests/programs/%: tests/programs/%.c
@@ -339,7 +341,7 @@ submake = $(Q)$(MAKE) --no-print-directory \
 	$(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 ENV = BUILD="$(BUILD)" SAN="$(SAN)" V="$(V)" CC="$(CC)"
 
-.PHONY: check check-quick check-kernel check-newest golden demo bench bench-kernel lint cover deps
+.PHONY: check check-quick check-kernel check-arm64 check-newest golden demo bench bench-kernel lint cover deps
 deps:
 	$(Q)tools/deps install build run test cross
 .PHONY: deps-guest
@@ -360,6 +362,11 @@ check-newest: deps deps-guest
 	$(submake) tests-build
 	$(Q)$(ENV) tools/newest check
 	$(Q)tools/newest build
+# What makes sense on arm64, there or by qemu-user on the cross build: tests/arm64.
+check-arm64: deps
+	$(Q)[ "$$(uname -m)" = aarch64 ] || tools/deps install cross
+	$(submake) tests-build
+	$(Q)$(ENV) tests/arm64
 check-quick: deps
 	$(submake) tests-build
 	$(Q)$(ENV) tests/run --quick
@@ -526,6 +533,7 @@ help:
 	@echo 'make demo             records a real program on this machine and decodes it'
 	@echo 'make check            all tests; check-quick: without the long ones'
 	@echo 'make check-kernel     capture on a real kernel in QEMU, part of check'
+	@echo 'make check-arm64      the tests that make sense on arm64, by qemu-user elsewhere'
 	@echo 'make bench            speed, beside perf and a bare libipt loop'
 	@echo 'make bench-kernel     capture beside perf record, in the same guest'
 	@echo 'make lint             layers, names, sizes, headers, man pages, format'

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it compiles and preloads for this machine
 #
 # libauxdecode, as a program outside of this tree meets it: installed, found by
 # pkg-config, shared and static; the examples give what auxdecode gives.

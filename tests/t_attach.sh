@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # Attaching to a program that runs already: for every kind of target, with and
 # without a program of auxcap's own, what the file says of the target (names,

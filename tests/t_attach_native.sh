@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # soft_pt/native attaches to servers and runtimes that are busy, again and again: a
 # database under load, threads with locks, node, a program that waits in read. Each time

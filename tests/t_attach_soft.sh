@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # soft_pt attaches: programs/longrun runs already, is single-stepped for a while, or runs
 # from copies of its code, and goes on. It checks itself: an instruction too many, a signal that was lost or

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it compiles and preloads for this machine
 #
 # Memory for files of unusual shapes: thousands of AUX streams, many busy ones, maps
 # over maps. Input without an end, and input that becomes shorter while it is read.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: debuggers, browsers and terminals of this machine take minutes
 #
 # How a program came to its end: the signal, where, who had called; with the core file
 # every value that is shown is the one that gdb sees, in the core file and in a live run.

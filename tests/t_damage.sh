@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: decoders are held against libipt, which only x86 has
 #
 # Loss and damage: what is missing is said, with the exit status of the man
 # page; what is shown really ran; nothing crashes or hangs.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: debuggers, browsers and terminals of this machine take minutes
 #
 # A recording in an editor's debugger: by lines and instructions, forwards and back,
 # breakpoints on lines and functions, stacks, listings; what has no answer gets an error;

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it is about sources, not about what is built
 #
 # A release: its sources are what git tracks, and the same bytes from an unpacked release
 # without git, under another umask, locale and time zone; make install gives the same

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # auxcap doctor on this machine: every line begins with its state, the last one
 # says what works, and the status agrees. Machines that we do not have are in

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it compiles and preloads for this machine
 #
 # One call fails, memory, a write, a mapping or a rename, in every command: the result
 # is whole, or there is a message and a status, and what was at -o is still there. A

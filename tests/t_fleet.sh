@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: debuggers, browsers and terminals of this machine take minutes
 #
 # Many recordings in units: what units give, joined in any order by whoever ran them, is what
 # one process gives, and what the commands of the same names give.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: debuggers, browsers and terminals of this machine take minutes
 #
 # Names that a file or a program chose, in all that is printed: a program whose path,
 # functions, source, name and arguments hold terminal commands, line feeds, C1 controls,

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: debuggers, browsers and terminals of this machine take minutes
 #
 # A recording as the target of a debugger. Single steps of each thread, back from the end
 # and forwards again, pass just the instructions that ran; breakpoints stop as often as

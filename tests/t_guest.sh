@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it boots a kernel of its own
 #
 # Recording from PMUs with an AUX area, on Debian's own kernel in QEMU, with the
 # simulated PMUs of tools/pmu_sim: each byte that they make is proven to be in the

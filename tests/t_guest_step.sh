@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it boots a kernel of its own
 #
 # Real execution through the kernel's AUX area, in one boot of the guest: programs
 # that pmu_step traces, recorded by auxcap and by perf, decode to exactly what

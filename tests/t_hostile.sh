@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: decoders are held against libipt, which only x86 has
 #
 # Programs that do what a recorder would rather they did not: programs/hostile has
 # them. Under all software back ends each ends, does what it does unwatched, and its

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it compiles and preloads for this machine
 #
 # make install and uninstall; the installed recorder finds its helper object; the
 # library is found by pkg-config, for programs that are linked with -static, too.

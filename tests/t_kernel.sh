@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # Recording from this machine's kernel what needs no PMU with an AUX area (those
 # are tested in a guest): software events and tracepoints of programs, processes,

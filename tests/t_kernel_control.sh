@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # How a recording from this machine's kernel is steered, and where it goes: delay,
 # control FIFO, rotation, limits, pipes, control groups, locked memory, mistakes.

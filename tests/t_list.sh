@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # auxcap list: what it prints can be copied into -e, and nothing to print is an
 # error that says why.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: decoders are held against libipt, which only x86 has
 #
 # All commands on a few changed recordings, the short form of `make campaign`; and
 # that tests/mutants.py sees each kind of fault.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # soft_pt/native: programs that run from copies of their code. Each does what it does
 # alone, and its flow is what ran; one that does the same each time ran what it runs

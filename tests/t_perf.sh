@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: debuggers, browsers and terminals of this machine take minutes
 #
 # Our recordings in unmodified perf: the same sequence of instructions, and not
 # a warning from perf report and perf script -D.

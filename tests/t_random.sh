@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: decoders are held against libipt, which only x86 has
 #
 # Random programs with random terms: the decoded flow is what ran, and both
 # decoders say the same.

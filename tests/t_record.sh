@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # How recordings end, and where a program's own output goes: programs that do not
 # end when told to, --overwrite=e, -o -, signals that mean nothing, --max-size.

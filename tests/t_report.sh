@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: debuggers, browsers and terminals of this machine take minutes
 #
 # auxdecode report: what the page holds adds up to what count and branch say; it
 # opens in headless Chromium, is drawn, zooms, searches, links, in short tasks; and

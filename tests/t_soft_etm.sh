@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # soft_etm: aarch64 programs, recorded as ETMv4 and ETE, framed and raw, with
 # every term, decode to what ran: by us address by address, and by perf.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # soft_pt with --filter: what decodes is what ran inside of the ranges, address by
 # address, and nothing else: functions, whole files, ranges that begin and end inside of

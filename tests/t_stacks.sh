@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: debuggers, browsers and terminals of this machine take minutes
 #
 # The truth of stacks: programs of known call structure are recorded while their own
 # hooks write down every call (tests/programs/stack_truth.h), and tools/callcmp.c

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # Whatever happens to a software recording, the file is valid and says what it
 # lacks: the recorder is killed at random moments, its disk is full, its reader

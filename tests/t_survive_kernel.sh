@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # Whatever happens to a recording of this machine's kernel, the file is valid:
 # killed at random moments, on a full disk, its reader gone, ended by a signal, its

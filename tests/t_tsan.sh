@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it compiles and preloads for this machine
 #
 # What several threads share, under ThreadSanitizer: the rings with a thread
 # that plays the kernel, the recorder's readers, the thread that saves code, the

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it compiles and preloads for this machine
 #
 # Decoding with several threads, under ThreadSanitizer; LONG=1: with eight, by every
 # command that takes -j, of what auxcap records under it, too.

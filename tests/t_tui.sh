@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: debuggers, browsers and terminals of this machine take minutes
 #
 # `auxdecode tui` in a terminal of tmux: what stands on the screen is what hot, flame
 # and count print; keys, sizes, signals, names that would command the terminal; and

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: debuggers, browsers and terminals of this machine take minutes
 #
 # What makes the programs pleasant: the first screen, pager and colour on a terminal,
 # --help with examples, words completed by the shells.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it compiles and preloads for this machine
 #
 # auxdecode verify: decoders that agree, and each kind of fault (tests/mutant.c is
 # a decoder with faults on demand) where it is and as what it is.

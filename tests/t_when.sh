@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: it looks at auxcap, which is this machine's
 #
 # --when: each moment is there, none else, and says what it is; with -S the trace up to it is
 # in its snapshot; calls are measured whatever way others end.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# not emulated: decoders are held against libipt, which only x86 has
 #
 # soft_pt/native: programs that people run, with threads, signals, code that they make
 # themselves, and tracers among them. Each has the output and the status that it has

@@ -201,12 +201,32 @@ static int open_soft(const char *text, bool per_thread, struct aux_diag *d)
 	return ret;
 }
 
+/* Taken on the processors that it is for. */
+static void test_soft_step(void)
+{
+	static const char *const text[] = {
+		"soft_pt/step/u",
+		("soft_pt/step,tsc,mtc=1,mtc_period=3,cyc,cyc_thresh=2,"
+		 "psb_period=2,noretcomp=0,ptw,fup_on_ptw,branch=0/u"),
+	};
+	struct aux_diag d;
+
+	for (size_t i = 0; i < N(text); i++) {
+		int ret = open_soft(text[i], false, &d);
+
+#ifdef __x86_64__
+		ok(!ret, "taken: %s %s", text[i], d.text);
+#else
+		ok(ret == -AUX_E_INVAL && strstr(d.text, "on x86-64 alone"),
+		   "refused on this processor: %s", d.text);
+#endif
+	}
+}
+
 static void test_soft(void)
 {
 	static const char *const good[] = {
-		"soft_pt//", "soft_pt//u", "soft_pt", "soft_pt/step/u",
-		("soft_pt/step,tsc,mtc=1,mtc_period=3,cyc,cyc_thresh=2,"
-		 "psb_period=2,noretcomp=0,ptw,fup_on_ptw,branch=0/u"),
+		"soft_pt//", "soft_pt//u", "soft_pt",
 		"soft_pt/config=0x300e601/u", "soft_pt/pt=0/u",
 		"soft_pt/pwr_evt=0,event=0,notnt=0/u",
 	};
@@ -230,6 +250,7 @@ static void test_soft(void)
 	for (i = 0; i < N(good); i++)
 		ok(!open_soft(good[i], false, &d), "taken: %s %s", good[i],
 		   d.text);
+	test_soft_step();
 	for (i = 0; i < N(bad); i++)
 		ok(open_soft(bad[i].text, false, &d) == -AUX_E_INVAL &&
 		   strstr(d.text, bad[i].says), "refused: %s", d.text);

@@ -84,11 +84,31 @@ static bool status_is(int status, int want)
 			   WIFSIGNALED(status) && WTERMSIG(status) == -want;
 }
 
+static bool emulated;
+
+/* Where this test itself is emulated on another machine, which has no loader of arm64
+ * where qemu and we, on arm64, take it from. */
+static bool left_out(const char *const words[])
+{
+	bool dynamic = false;
+
+	for (size_t i = 0; words[i]; i++)
+		dynamic |= strstr(words[i], "hello_dynamic") || !strcmp(words[i], "dlopen");
+	if (!dynamic || !emulated)
+		return false;
+	skip("emulated: programs with a loader need an arm64 system");
+	return true;
+}
+
 static void check_program(const struct expect *x)
 {
 	struct aux_diag diag;
 	struct soft s;
-	int status = 0, ret = run(&s, x->words, &status, 0, &diag);
+	int status = 0, ret;
+
+	if (left_out(x->words))
+		return;
+	ret = run(&s, x->words, &status, 0, &diag);
 
 	ok(!ret && !s.n_bad && s.stats.n_insns >= x->least,
 	   "%s %s: %llu instructions, %llu mappings, %llu pages: %d differences "
@@ -174,7 +194,7 @@ static void check_log(const char *const words[], const char *args)
 	struct aux_diag diag;
 	uint64_t n = 0, n_bad = 1;
 	struct soft s;
-	int status, fd = mkstemp(log);
+	int status, fd = left_out(words) ? -1 : mkstemp(log);
 	FILE *f;
 
 	if (fd < 0)
@@ -224,8 +244,11 @@ static void check_refused(const char *path, const char *text)
 	const char *const words[] = { path, NULL };
 	struct aux_diag diag;
 	struct soft s;
-	int status, ret = run(&s, words, &status, 0, &diag);
+	int status, ret;
 
+	if (left_out(words))
+		return;
+	ret = run(&s, words, &status, 0, &diag);
 	ok(ret < 0 && strstr(diag.text, text), "%s: %s", path, diag.text);
 }
 
@@ -256,6 +279,7 @@ int main(int argc, char **argv)
 {
 	const char *lacks = qemu_lacks("qemu-aarch64");
 
+	emulated = getenv("EMULATED") != NULL;
 	if (access(program("hello_asm"), X_OK)) {
 		ok(0, "programs made by a cross compiler (tools/deps install test)");
 		return plan_done();

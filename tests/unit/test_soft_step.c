@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
+/* host: x86_64 */
 /*
  * soft_step: the operand of PTWRITE in all its forms. Its recordings are compared with the
  * truth by the tests of whole programs.

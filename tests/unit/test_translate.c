@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
+/* host: x86_64 */
 /*
  * Random instructions, run as they are and from copies of them: registers, flags, memory
  * and all of the stack are the same afterwards, what is below its pointer, too. The
@@ -11,16 +12,6 @@
  *	test_translate [SEED [PROGRAMS]]
  */
 #include "tests/unit/tap.h"
-
-#ifndef __x86_64__
-
-int main(void)
-{
-	skip("hardware: this is no x86-64");
-	return plan_done();
-}
-
-#else
 
 #include <asm/prctl.h>
 #include <signal.h>
@@ -726,5 +717,3 @@ int main(int argc, char **argv)
 	compare_programs("far", (uint64_t)64 << 30, n);
 	return plan_done();
 }
-
-#endif
