@@ -382,6 +382,19 @@ map --do flame -o "$here/all" "$here/some"/*.data
 reduce -o "$here/one" "$here/all"
 that "fleet: the result of one process, by make" - cmp -s "$here/one" "$here/made/result"
 
+# by whatever counts tasks
+run --on parallel --per-task 3 -o "$here/tasks"
+is $? 0 "fleet: a script for each task"
+n=$((($(grep -vc '^#' "$here/tasks/units") + 2) / 3))
+that "it says how many" "$here/err" grep -q "$n tasks of 3 units: .*/task N does one" "$here/err"
+seq 0 $((n - 1)) | xargs -P 2 -n 1 "$here/tasks/task" >"$here/out" 2>&1
+"$here/tasks/finish"
+that "fleet: the result of one process, by xargs" "$here/out" cmp -s "$here/tasks/result" "$here/count/one"
+rm "$here/tasks/result" "$(find "$here/tasks/parts" -name '*.part' | head -1)"
+for i in $(seq 0 $((n - 1))); do env JOB_COMPLETION_INDEX="$i" "$here/tasks/task"; done >"$here/out" 2>&1
+"$here/tasks/finish"
+that "fleet: and again, by an indexed job" "$here/out" cmp -s "$here/tasks/result" "$here/count/one"
+
 # ---- what tells groups apart: one function of 800 that is 3 % slower in 5 of 200 ----
 python3 - "$here" <<'END'
 import os, random, sys
@@ -434,6 +447,14 @@ run --on slurm -o "$here/slurm"
 is $? 0 "fleet: jobs for Slurm" || cat "$here/err"
 waits test -s "$here/slurm/result"
 that "fleet: the result of one process, by Slurm" "$here/slurm/finish.log" cmp -s "$here/slurm/result" "$here/count/one"
+# what is missing is what a job is made of
+rm "$here/slurm/result" "$here/slurm/finish.log" "$here/slurm/parts/$(sed -n 3p "$here/slurm/units" | cut -f1).part"
+run --on slurm --per-task 1 -o "$here/slurm"
+that "fleet: once more, of one task" "$here/err" grep -q ': 1 tasks of 1 units' "$here/err"
+waits test -s "$here/slurm/result"
+that "fleet: and is complete" "$here/slurm/finish.log" cmp -s "$here/slurm/result" "$here/count/one"
+run --on slurm -o "$here/slurm"
+is $? 0 "fleet: nothing is missing: it is joined at once" || cat "$here/err"
 # a node dies in the middle: its tasks run elsewhere, or are said to be missing
 "$auxdecode" fleet run --on slurm --do hot -o "$here/killed" "$recs" "$here/large.data" 2>"$here/err"
 tools/slurm-lab kill "$lab" 2

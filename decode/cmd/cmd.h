@@ -202,6 +202,7 @@ int cmd_gdb(const struct cmd_options *o);
 int cmd_dap(const struct cmd_options *o);
 int cmd_gdbserver(const struct cmd_options *o);
 int cmd_index(const struct cmd_options *o);
+int cmd_store(const struct cmd_options *o);
 int cmd_plan(const struct cmd_options *o);
 int cmd_map(const struct cmd_options *o);
 int cmd_reduce(const struct cmd_options *o);

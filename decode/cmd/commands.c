@@ -74,6 +74,8 @@ static const struct cmd_group *const flow_groups[] = {
 	&cmd_group_output, NULL,
 }, *const index_groups[] = {
 	&cmd_group_memory, &cmd_group_input, &cmd_group_output, NULL,
+}, *const store_groups[] = {
+	FLOW_CODE, &cmd_group_memory, &cmd_group_input, &cmd_group_output, NULL,
 }, *const map_groups[] = {
 	&cmd_group_names, &cmd_group_code, &cmd_group_jobs, &cmd_group_memory,
 	&cmd_group_progress, &cmd_group_input, &cmd_group_output, NULL,
@@ -271,6 +273,10 @@ static const struct command commands[] = {
 			  "on all CPUs of this machine" },
 			{ "fleet run --on slurm --do flame -o result/ recordings/",
 			  "an array of jobs, and one that joins them" } } },
+	{ .name = "store", .help = "the code of many recordings, by build id",
+	  .groups = store_groups, .many = true, .operands = "add FILE...", .run = cmd_store,
+	  .examples = { { "store add -o store/ recordings/",
+			  "then --store store/ decodes them on any machine" } } },
 	{ .name = "compare", .help = "what tells two groups of recordings apart",
 	  .own = &cmd_compare_own, .groups = compare_groups, .none = true, .operands = "",
 	  .run = cmd_compare,

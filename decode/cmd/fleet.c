@@ -30,7 +30,7 @@
 #include "common/markup.h"
 #include "decode/cmd/units.h"
 
-enum { ON_LOCAL = 0, ON_MAKE, ON_SLURM };
+enum { ON_LOCAL = 0, ON_MAKE, ON_SLURM, ON_PARALLEL };
 
 struct fleet_options {
 	struct plan_options plan;
@@ -42,14 +42,15 @@ struct fleet_options {
 static const struct option_row fleet_rows[] = {
 	UNITS_DO(struct fleet_options, plan.what),
 	UNITS_BY(struct fleet_options, by),
-	{ .name = "on", .arg = "WHERE", .values = "local make slurm",
+	{ .name = "on", .arg = "WHERE", .values = "local make slurm parallel",
 	  .help = "local (the default): this machine's CPUs; make: a Makefile;\n"
-		  "slurm: an array of jobs, and one that joins them",
+		  "slurm: an array of jobs, and one that joins them;\n"
+		  "parallel: a script that does task N, for whatever runs it",
 	  OPTION_CHOICE(struct fleet_options, on) },
 	{ .name = "unit-size", .arg = "SIZE", .help = "trace in a unit, about (default 64M)",
 	  .zero = "wants at least 1 byte", OPTION_SIZE(struct fleet_options, plan.unit_size) },
 	{ .name = "per-task", .arg = "N",
-	  .help = "slurm: units in a task (default: so many that there are 1000 tasks)",
+	  .help = "slurm, parallel: units in a task (default: at most 1000 tasks)",
 	  .zero = "wants at least one", OPTION_NUMBER(struct fleet_options, per_task) },
 	{ .name = NULL },
 };
@@ -431,7 +432,8 @@ static int write_task(const struct fleet *f, uint64_t per)
 	outbuf_str(out, "#!/bin/sh\n# A task: some lines of units. Gaps in the trace are no "
 			"failure, and a unit that fails is not the others'.\n");
 	put_place(f, out);
-	outbuf_printf(out, " || exit 1\nfrom=$((${1:-$SLURM_ARRAY_TASK_ID} * %" PRIu64
+	outbuf_printf(out, " || exit 1\nfrom=$((${1:-${SLURM_ARRAY_TASK_ID:-"
+			   "$JOB_COMPLETION_INDEX}} * %" PRIu64
 		      "))\nto=$((from + %" PRIu64 "))\n", per, per - 1);
 	outbuf_str(out, TASK_SCRIPT);
 	put_map(f, out);
@@ -492,34 +494,95 @@ static uint64_t submit(const char *const *argv)
 	return strtoull(text, NULL, 10);
 }
 
+static uint64_t units_per_task(const struct fleet *f)
+{
+	return f->own->per_task ? f->own->per_task : (f->list.n + TASKS - 1) / TASKS;
+}
+
+static bool is_task_done(const struct fleet *f, uint64_t per, uint64_t task)
+{
+	for (size_t i = task * per; i < f->list.n && i < (task + 1) * per; i++)
+		if (!f->done[i])
+			return false;
+	return true;
+}
+
+/* Tasks that have something to do, as "0-7,9"; how many. */
+static uint64_t put_tasks(const struct fleet *f, uint64_t per, struct outbuf *out)
+{
+	uint64_t n = (f->list.n + per - 1) / per, n_tasks = 0, to;
+
+	for (uint64_t i = 0; i < n; i = to + 1) {
+		to = i;
+		if (is_task_done(f, per, i))
+			continue;
+		while (to + 1 < n && !is_task_done(f, per, to + 1))
+			to++;
+		outbuf_printf(out, n_tasks ? ",%" PRIu64 : "%" PRIu64, i);
+		if (to > i)
+			outbuf_printf(out, "-%" PRIu64, to);
+		n_tasks += to - i + 1;
+	}
+	outbuf_put(out, "", 1);
+	return n_tasks;
+}
+
+/* What a number of a task does, and what joins them. */
+static int write_scripts(const struct fleet *f, uint64_t per)
+{
+	int status = write_task(f, per);
+
+	return status ? status : write_finish(f);
+}
+
+/* For GNU parallel, xargs, an indexed job of Kubernetes: whoever counts. */
+static int write_parallel(const struct fleet *f)
+{
+	uint64_t per = units_per_task(f), n = (f->list.n + per - 1) / per;
+	int status = write_scripts(f, per);
+
+	if (!status)
+		cmd_say(f->dir, "%" PRIu64 " tasks of %" PRIu64 " units: %s/task N does one, from 0 "
+			"on, and %s/finish joins them; as in: seq 0 %" PRIu64 " | parallel -S HOST,"
+			"HOST %s/task && %s/finish", n, per, f->dir, f->dir, n - 1, f->dir, f->dir);
+	return status;
+}
+
 /* The array, and what joins it whatever became of its tasks: the plan says what is
  * missing. */
 static int run_slurm(struct fleet *f)
 {
-	uint64_t per = f->own->per_task ? f->own->per_task : (f->list.n + TASKS - 1) / TASKS;
-	uint64_t n = (f->list.n + per - 1) / per, array, last;
-	char range[64], after[64], *log = path_in(f, "logs/slurm-%a.log", "");
+	uint64_t per = units_per_task(f), n, array, last;
+	struct outbuf *range = outbuf_new(-1);
+	char after[64], *log = path_in(f, "logs/slurm-%a.log", "");
 	char *task = path_in(f, "task", ""), *finish = path_in(f, "finish", "");
 	char *said = path_in(f, "finish.out", "");
-	const char *const tasks[] = { "sbatch", "--parsable", "--requeue", "--job-name=auxkit",
-				      range, "--output", log, task, NULL };
+	const char *tasks[] = { "sbatch", "--parsable", "--requeue", "--job-name=auxkit",
+				NULL, "--output", log, task, NULL };
 	const char *const end[] = { "sbatch", "--parsable", "--requeue",
 				    "--job-name=auxkit-join", "--kill-on-invalid-dep=yes", after,
 				    "--output", said, finish, NULL };
-	int status = log && task && finish && said ? write_task(f, per) : fail(f->dir);
+	int status = log && task && finish && said && range ? write_scripts(f, per) :
+							      fail(f->dir);
 
-	if (!status)
-		status = write_finish(f);
-	snprintf(range, sizeof(range), "--array=0-%" PRIu64, n - 1);
-	array = status ? 0 : submit(tasks);
-	snprintf(after, sizeof(after), "--dependency=afterany:%" PRIu64, array);
-	last = array ? submit(end) : 0;
+	if (range)
+		outbuf_str(range, "--array=");
+	n = range ? put_tasks(f, per, range) : 0;
+	if (!status && outbuf_failed(range))
+		status = fail(f->dir);
+	tasks[4] = range ? range->buf : NULL;
+	array = status || !n ? 0 : submit(tasks);
+	/* all are done: it is joined at once */
+	snprintf(after, sizeof(after), n ? "--dependency=afterany:%" PRIu64 : "--begin=now",
+		 array);
+	last = array || (!status && !n) ? submit(end) : 0;
 	if (!status && !last)
 		status = cmd_usage("sbatch took no job: `sinfo` shows whether Slurm is there");
 	if (!status)
 		cmd_say(f->dir, "job %" PRIu64 ": %" PRIu64 " tasks of %" PRIu64 " units; job %"
 			PRIu64 " joins them into result; fleet status %s shows how far "
 			"it is", array, n, per, last, f->dir);
+	outbuf_free(range);
 	free(log);
 	free(task);
 	free(finish);
@@ -579,6 +642,8 @@ static int run(struct fleet *f, const char *const *words, size_t n)
 		return status;
 	if (f->own->on == ON_SLURM)
 		return run_slurm(f);
+	if (f->own->on == ON_PARALLEL)
+		return write_parallel(f);
 	if (f->own->on == ON_MAKE) {
 		status = write_makefile(f);
 		if (!status)

@@ -316,6 +316,21 @@ static const struct option_row tid_rows[] = {
 	END,
 };
 
+/* A directory of cmd/store.c, or what serves one. */
+static int take_store(const struct option_row *row, void *config, const char *arg,
+		      struct aux_diag *diag)
+{
+	struct cmd_options *o = config;
+
+	(void)row;
+	if (!strstr(arg, "://")) {
+		o->code.buildid_dir = arg;
+		return 0;
+	}
+	o->code.debuginfod = true;
+	return setenv("DEBUGINFOD_URLS", arg, 1) ? option_refuse(diag, "--store: %m") : 0;
+}
+
 /* table */
 static const struct option_row code_rows[] = {
 	{ .name = "symfs", .arg = "DIR",
@@ -327,6 +342,8 @@ static const struct option_row code_rows[] = {
 	{ .name = "buildid-dir", .arg = "DIR",
 	  .help = "perf's build-id cache (default ~/.debug)",
 	  OPTION_TEXT(OPTIONS, code.buildid_dir) },
+	{ .name = "store", .arg = "DIR", .parse = take_store,
+	  .help = "files by build id: what store add wrote, or the URL of a debuginfod" },
 	{ .name = "debuginfod",
 	  .help = "ask the servers of $DEBUGINFOD_URLS for files",
 	  OPTION_FLAG(OPTIONS, code.debuginfod) },

@@ -107,6 +107,44 @@ static int plan_file(struct fleet_plan_list *list, const struct cmd_options *o, 
 	return rc ? cmd_failed(path, rc, &diag) : CMD_OK;
 }
 
+static int compare_planned(const void *a, const void *b)
+{
+	const struct fleet_planned *x = *(struct fleet_planned *const *)a;
+	const struct fleet_planned *y = *(struct fleet_planned *const *)b;
+	int rc = fleet_unit_compare(&x->unit, &y->unit);
+
+	return rc ? rc : x < y ? -1 : x > y;
+}
+
+/* A copy of a recording has its units, which count once. */
+static int drop_copies(struct fleet_plan_list *list)
+{
+	struct fleet_planned **v = calloc(list->n + 1, sizeof(*v));
+	size_t n = 0;
+
+	if (!v)
+		return -AUX_E_NOMEM;
+	for (size_t i = 0; i < list->n; i++)
+		v[i] = &list->v[i];
+	qsort(v, list->n, sizeof(*v), compare_planned);
+	for (size_t i = 1, first = 0; i < list->n; i++) {
+		if (fleet_unit_compare(&v[first]->unit, &v[i]->unit)) {
+			first = i;
+			continue;
+		}
+		if (v[i]->unit.whole || !v[i]->unit.chunk_from)
+			cmd_warn(v[i]->path, "is a copy of %s, which counts once", v[first]->path);
+		free(v[i]->path);
+		v[i]->path = NULL;
+	}
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i].path)
+			list->v[n++] = list->v[i];
+	list->n = n;
+	free(v);
+	return 0;
+}
+
 int fleet_plan_make(struct fleet_plan_list *list, const struct cmd_options *o,
 		    const struct plan_options *p, const char *const *words, size_t n)
 {
@@ -121,6 +159,8 @@ int fleet_plan_make(struct fleet_plan_list *list, const struct cmd_options *o,
 	/* a bad recording costs itself, not the others; it is said, and counts at the end */
 	for (size_t i = 0; i < files.n && !status; i++)
 		failed = plan_file(list, o, files.v[i], p) ? CMD_FAILED : failed;
+	if (!status && list->n)
+		status = drop_copies(list) ? cmd_failed(NULL, -AUX_E_NOMEM, &diag) : CMD_OK;
 	if (!status && !files.n)
 		status = cmd_usage("no recording in what was named: plan takes perf.data files, or "
 				   "directories that have some in them");

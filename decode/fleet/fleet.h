@@ -25,6 +25,15 @@
  * so parts are joined in one pass, in constant memory. In names \t, \n, \r, \\ and, for
  * other control characters, \0OOO (as printf %b has them) stand for what would break a
  * line.
+ *
+ * Kinds that need a stack have units of whole recordings. What units of chunks would take:
+ * flowpart.c of callstack/ makes, without a stack, the items of a piece of the flow
+ * (stretches with their sums, and what is between them), which the session's thread joins.
+ * A part could carry the items, as rows by unit and number that reduce leaves apart, so in
+ * any order and grouping, with functions as file and offset. But joining asks for code (is
+ * this a jump back, whose frame is it), and items of a thread that changed its CPU are in
+ * the order of times: it is for a process that has the recording open, with its index but
+ * not its trace. So that is a step of its own, once for each recording, before reduce.
  */
 #ifndef DECODE_FLEET_FLEET_H
 #define DECODE_FLEET_FLEET_H

@@ -29,7 +29,8 @@ struct codeview;
 struct codeview_config {
 	const char *symfs;	/* prefix for paths, or the one file */
 	const char *vdso;	/* ELF file for [vdso] */
-	const char *buildid_dir; /* perf's cache; NULL: $PERF_BUILDID_DIR, or
+	const char *buildid_dir; /* perf's cache, or a store of debuginfod's layout
+				 * (buildid/ID/executable, debuginfo); NULL: $PERF_BUILDID_DIR, or
 				 * ~/.debug; "": none */
 	const char *vmlinux;	/* the kernel's ELF file */
 	const char *kcore;	/* a copy of /proc/kcore, or a directory with

@@ -216,6 +216,15 @@ static bool try_tree(struct source *s, const char *root, const char *dir)
 	return false;
 }
 
+/* A store of debuginfod's layout. */
+static bool try_store(struct source *s, const char *root)
+{
+	char id[CODEVIEW_ID_TEXT];
+
+	return s->id.size && try_path(s, make_path("%s/buildid/%s/executable", root,
+						   codeview_id_text(&s->id, id)));
+}
+
 /* The kernel, where distributions install it. */
 static bool try_kernel(struct source *s, const char *root, const char *release)
 {
@@ -290,7 +299,7 @@ static void find_by_id(struct codeview *cv, struct source *s, uint32_t pid)
 	if (here && (try_tree(s, root, "/usr/lib/debug") ||
 		     try_tree(s, root, "/usr/lib")))
 		return;
-	if (cv->cache && try_tree(s, cv->cache, ""))
+	if (cv->cache && (try_tree(s, cv->cache, "") || try_store(s, cv->cache)))
 		return;
 	if (s->kind == MAPPING_KERNEL && here &&
 	    try_kernel(s, root, cv->release))

@@ -42,6 +42,9 @@ void elfimage_close(struct elfimage *im);
 void elfimage_debug_from(struct elfimage *im, const char *root,
 			 const char *path);
 
+/* The separate debug file that belongs to it; NULL: none was found. Lives as the image does. */
+const char *elfimage_debug_file(struct elfimage *im);
+
 const uint8_t *elfimage_data(const struct elfimage *im, uint64_t *len);
 /* A file that holds elfimage_data; NULL: none. Lives as the image does. */
 const char *elfimage_path(const struct elfimage *im);

@@ -661,6 +661,23 @@ static void by_debugdata(struct elfimage *im)
 	close(fd);
 }
 
+/* In a store of debuginfod's layout: "debuginfo" beside "executable". */
+static void beside(struct elfimage *im)
+{
+	static const char name[] = "/executable";
+	size_t n = im->path ? strlen(im->path) : 0, m = sizeof(name) - 1;
+	char *path;
+
+	if (n < m || strcmp(im->path + n - m, name))
+		return;
+	if (asprintf(&path, "%.*s/debuginfo", (int)(n - m), im->path) < 0) {
+		im->nomem = true;
+		return;
+	}
+	try_file(im, path, NULL);
+	free(path);
+}
+
 void elfimage_find_debug(struct elfimage *im)
 {
 	const char *root = im->debug_root;
@@ -668,8 +685,20 @@ void elfimage_find_debug(struct elfimage *im)
 	if (im->looked_for_debug)
 		return;
 	im->looked_for_debug = true;
-	if (root && !by_build_id(im, root))
+	beside(im);
+	if (root && !im->debug && !by_build_id(im, root))
 		by_link(im, root);
 	if (!im->debug)
 		by_debugdata(im);
+}
+
+const char *elfimage_debug_file(struct elfimage *im)
+{
+	const char *path;
+
+	pthread_mutex_lock(&im->lock);
+	elfimage_find_debug(im);
+	path = im->debug ? im->debug->path : NULL;
+	pthread_mutex_unlock(&im->lock);
+	return path;
 }
