@@ -542,9 +542,10 @@ static int write_parallel(const struct fleet *f)
 	int status = write_scripts(f, per);
 
 	if (!status)
-		cmd_say(f->dir, "%" PRIu64 " tasks of %" PRIu64 " units: %s/task N does one, from 0 "
-			"on, and %s/finish joins them; as in: seq 0 %" PRIu64 " | parallel -S HOST,"
-			"HOST %s/task && %s/finish", n, per, f->dir, f->dir, n - 1, f->dir, f->dir);
+		cmd_say(f->dir, "%" PRIu64 " tasks of %" PRIu64 " units: %s/task N does one, "
+			"from 0 on, and %s/finish joins them; as in: seq 0 %" PRIu64
+			" | parallel -S HOST,HOST %s/task && %s/finish", n, per, f->dir,
+			f->dir, n - 1, f->dir, f->dir);
 	return status;
 }
 

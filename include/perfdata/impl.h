@@ -163,6 +163,7 @@ struct aux_reader {
 	struct inflate inflate;
 	struct spool spool;
 	struct reader_index *index;	/* NULL: none is used */
+	struct reader_index *gather;	/* one that is being made; NULL: none */
 	bool salvage;		/* see reader_salvage */
 	bool has_features;	/* any bit is set in the header */
 	const char *source;	/* AUXKIT_SOURCE, lines ended by NUL */
@@ -190,6 +191,13 @@ static inline bool reader_has(const struct aux_reader *r, uint64_t offset,
 /* index.c: the bytes at a place of the file, *n of them; NULL: it has none of there. */
 const uint8_t *reader_index_at(struct reader_index *x, uint64_t pos, uint64_t *n);
 void reader_index_free(struct reader_index *x);	/* accepts NULL */
+/* Records of a file on a disk are kept as they pass, at most max bytes. False: out of
+ * memory. */
+bool reader_index_begin(struct aux_reader *r, uint64_t max);
+/* For the frame loop: from the first record on, one passes, all have passed. */
+void reader_index_restart(struct aux_reader *r);
+void reader_index_pass(struct aux_reader *r, uint64_t offset, const uint8_t *p, uint64_t len);
+void reader_index_end(struct aux_reader *r);
 
 /* reader.c */
 /* Opens the file of fd, whose position is 0; fd stays the caller's. name is for

@@ -3,7 +3,9 @@
  * Index: the records of a file without their trace, as a file of its own. Whoever opens
  * a large recording walks over all records, a few times; each leads to a page of the file
  * that is touched for its header alone (10 GB: 30,000 of them, 0.4 s a time). Where many
- * processes open it, each for a small part, that is more than the part.
+ * processes open it, each for a small part, that is more than the part. So the first walk
+ * keeps them in memory, unless they are too many, and `auxdecode index` in a file, which
+ * spares others the first:
  *
  *	magic	size, mtime (s, ns) of the recording	n_spans, n_bytes	sum
  *	offset, len	of each span of records in the recording
@@ -37,11 +39,18 @@ struct span {
 };
 
 struct reader_index {
-	const uint8_t *map;
+	const uint8_t *map;	/* a file; NULL: in memory */
 	uint64_t map_len;
 	const struct span *spans;
-	uint64_t *at;		/* of each: where its bytes are */
+	const uint64_t *at;	/* of each: where its bytes are, from base on */
+	const uint8_t *base;
 	size_t n, cur;
+	/* in memory: */
+	struct span *own_spans;
+	uint64_t *own_at;
+	uint8_t *own;
+	size_t n_bytes, cap_spans, cap_at, cap_bytes;
+	uint64_t max;		/* bytes that may be kept */
 };
 
 static uint64_t sum_of(const void *data, uint64_t len)
@@ -73,63 +82,108 @@ static bool look_at(const char *path, struct head *h)
 	return true;
 }
 
-/* ---- writing ---- */
+/* ---- in memory, while the records pass for the first time ---- */
 
-struct spans {
-	struct span *v;
-	size_t n, cap;
-	uint64_t n_bytes;
-};
-
-static int add_record(struct spans *s, uint64_t offset, uint64_t len)
+bool reader_index_begin(struct aux_reader *r, uint64_t max)
 {
-	s->n_bytes += len;
-	if (s->n && s->v[s->n - 1].offset + s->v[s->n - 1].len == offset) {
-		s->v[s->n - 1].len += len;
-		return 0;
-	}
-	return array_append(&s->v, &s->n, &s->cap, &(struct span){ offset, len },
-			    sizeof(*s->v));
+	struct reader_index *x;
+
+	if (r->n_more || !r->file.on_disk || r->index || r->gather || r->info.pipe)
+		return true;
+	x = calloc(1, sizeof(*x));
+	if (x)
+		x->max = max;
+	r->gather = x;
+	return x;
 }
 
-static int find_spans(struct spans *s, struct aux_reader *r, struct aux_diag *diag)
+void reader_index_restart(struct aux_reader *r)
+{
+	if (r->gather)
+		r->gather->n = r->gather->n_bytes = 0;
+}
+
+void reader_index_pass(struct aux_reader *r, uint64_t offset, const uint8_t *p, uint64_t len)
+{
+	struct reader_index *x = r->gather;
+	struct span *last;
+
+	if (len > x->max - x->n_bytes ||
+	    array_grow(&x->own, x->n_bytes + len, &x->cap_bytes, 1) < 0 ||
+	    array_grow(&x->own_spans, x->n, &x->cap_spans, sizeof(*x->own_spans)) < 0 ||
+	    array_grow(&x->own_at, x->n, &x->cap_at, sizeof(*x->own_at)) < 0) {
+		/* it does without */
+		r->gather = NULL;
+		reader_index_free(x);
+		return;
+	}
+	memcpy(x->own + x->n_bytes, p, len);
+	last = x->n ? &x->own_spans[x->n - 1] : NULL;
+	if (last && last->offset + last->len == offset) {
+		last->len += len;
+	} else {
+		x->own_spans[x->n] = (struct span){ offset, len };
+		x->own_at[x->n++] = x->n_bytes;
+	}
+	x->n_bytes += len;
+}
+
+void reader_index_end(struct aux_reader *r)
+{
+	struct reader_index *x = r->gather;
+
+	x->spans = x->own_spans;
+	x->at = x->own_at;
+	x->base = x->own;
+	r->gather = NULL;
+	r->index = x;
+}
+
+/* ---- writing ---- */
+
+/* All records once more, if they were not kept. */
+static int find_spans(struct aux_reader *r, struct aux_diag *diag)
 {
 	struct aux_event ev;
-	int rc, err = 0;
+	int rc = 0;
 
+	if (r->index)
+		return 0;
+	reader_index_free(r->gather);
+	r->gather = NULL;
 	aux_reader_rewind(r);
-	while (!err && (rc = aux_reader_next(r, &ev, diag)) > 0)
-		if (ev.raw.data == r->file.data + ev.offset)
-			err = add_record(s, ev.offset, ev.raw.len);
+	if (!reader_index_begin(r, UINT64_MAX))
+		return -AUX_E_NOMEM;
+	while (!r->index && (rc = aux_reader_next(r, &ev, diag)) > 0)
+		if (!r->gather)
+			return -AUX_E_NOMEM;
 	aux_reader_rewind(r);
-	return err ? err : rc;
+	return rc;
 }
 
 int reader_index_write(struct aux_reader *r, struct outbuf *out, struct aux_diag *diag)
 {
+	const struct reader_index *x;
 	struct head h = { 0 };
-	struct spans s = { 0 };
 	int rc;
 
-	if (r->n_more || !r->file.on_disk || r->index || r->info.pipe || r->info.unfinished ||
-	    !look_at(r->path, &h) || h.size != r->file.len)
+	if (r->n_more || !r->file.on_disk || reader_has_index(r) || r->info.pipe ||
+	    r->info.unfinished || !look_at(r->path, &h) || h.size != r->file.len)
 		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
 				"only a complete perf.data file on a disk has an index");
-	rc = find_spans(&s, r, diag);
-	if (rc) {
-		free(s.v);
-		return rc;
-	}
-	h.n_spans = s.n;
-	h.n_bytes = s.n_bytes;
-	h.sum = sum_of(s.v, s.n * sizeof(*s.v));
-	for (size_t i = 0; i < s.n; i++)
-		h.sum ^= sum_of(r->file.data + s.v[i].offset, s.v[i].len) * (2 * i + 1);
+	rc = find_spans(r, diag);
+	x = r->index;
+	if (rc || !x)
+		return rc ? rc : diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+					  "there are no records to be indexed");
+	h.n_spans = x->n;
+	h.n_bytes = x->n_bytes;
+	h.sum = sum_of(x->spans, x->n * sizeof(*x->spans));
+	for (size_t i = 0; i < x->n; i++)
+		h.sum ^= sum_of(x->base + x->at[i], x->spans[i].len) * (2 * i + 1);
 	outbuf_put(out, (const char *)&h, sizeof(h));
-	outbuf_put(out, (const char *)s.v, s.n * sizeof(*s.v));
-	for (size_t i = 0; i < s.n; i++)
-		outbuf_put(out, (const char *)r->file.data + s.v[i].offset, s.v[i].len);
-	free(s.v);
+	outbuf_put(out, (const char *)x->spans, x->n * sizeof(*x->spans));
+	outbuf_put(out, (const char *)x->base, x->n_bytes);
 	return 0;
 }
 
@@ -140,7 +194,9 @@ void reader_index_free(struct reader_index *x)
 	if (!x)
 		return;
 	mapped_close(x->map, x->map_len);
-	free(x->at);
+	free(x->own_spans);
+	free(x->own_at);
+	free(x->own);
 	free(x);
 }
 
@@ -157,7 +213,7 @@ static bool check_spans(struct reader_index *x, const struct head *h)
 		    s->len > h->size - s->offset || s->len > x->map_len - at)
 			return false;
 		end = s->offset + s->len;
-		x->at[i] = at;
+		x->own_at[i] = at;
 		sum ^= sum_of(x->map + at, s->len) * (2 * i + 1);
 		at += s->len;
 	}
@@ -175,9 +231,11 @@ static int load(struct reader_index *x, const struct head *now)
 		return 0;
 	x->n = (size_t)h->n_spans;
 	x->spans = (const struct span *)(x->map + sizeof(*h));
-	x->at = calloc(x->n + 1, sizeof(*x->at));
-	if (!x->at)
+	x->own_at = calloc(x->n + 1, sizeof(*x->own_at));
+	if (!x->own_at)
 		return -AUX_E_NOMEM;
+	x->at = x->own_at;
+	x->base = x->map;
 	return check_spans(x, h);
 }
 
@@ -186,7 +244,7 @@ int reader_index_use(struct aux_reader *r, const char *path)
 	struct reader_index *x;
 	struct head now = { 0 };
 	struct stat st;
-	int fd = r->n_more || !r->file.on_disk || r->info.pipe || r->index ||
+	int fd = r->n_more || !r->file.on_disk || r->info.pipe || reader_has_index(r) ||
 		 !look_at(r->path, &now) || now.size != r->file.len ?
 			 -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = 0;
 
@@ -199,16 +257,19 @@ int reader_index_use(struct aux_reader *r, const char *path)
 		rc = x->map ? load(x, &now) : 0;
 	}
 	close(fd);
-	if (rc > 0)
+	if (!x)
+		return -AUX_E_NOMEM;
+	/* what points into one in memory stays valid */
+	if (rc > 0 && !r->index)
 		r->index = x;
 	else
 		reader_index_free(x);
-	return x ? rc : -AUX_E_NOMEM;
+	return rc;
 }
 
 bool reader_has_index(const struct aux_reader *r)
 {
-	return r->index != NULL;
+	return r->index && r->index->map;
 }
 
 const uint8_t *reader_index_at(struct reader_index *x, uint64_t pos, uint64_t *n)
@@ -236,5 +297,5 @@ const uint8_t *reader_index_at(struct reader_index *x, uint64_t pos, uint64_t *n
 		return NULL;
 	x->cur = lo;
 	*n = x->spans[lo].len - (pos - x->spans[lo].offset);
-	return x->map + x->at[lo] + (pos - x->spans[lo].offset);
+	return x->base + x->at[lo] + (pos - x->spans[lo].offset);
 }

@@ -154,8 +154,13 @@ static int reader_frame(struct aux_reader *r, struct aux_event *ev,
 	const uint8_t *p = find_bytes(r, left);
 	uint64_t size;
 
-	if (!left)
-		return end_of_data(r, diag);
+	if (!left) {
+		int ret = end_of_data(r, diag);
+
+		if (!ret && r->gather)
+			reader_index_end(r);
+		return ret;
+	}
 	if (!reader_header(r, p, left, ev))
 		return fail_cut(r, r->pos, "a record's header", diag);
 	size = ev->size;
@@ -171,6 +176,8 @@ static int reader_frame(struct aux_reader *r, struct aux_event *ev,
 	ev->offset = r->pos;
 	ev->raw = (struct aux_bytes){ p, size };
 	r->pos += size;
+	if (r->gather)
+		reader_index_pass(r, ev->offset, p, size);
 	return skip_payload(r, ev, diag);
 }
 
@@ -665,15 +672,28 @@ static int finish_open(struct aux_reader **out, struct aux_reader *r, int ret,
 	return ret;
 }
 
+/* Files from so many bytes on are mostly trace; records of more are not worth the memory. */
+#define INDEX_FROM ((uint64_t)4 << 20)
+#define INDEX_MAX ((uint64_t)8 << 20)
+
 int aux_reader_open(struct aux_reader **out, const char *path,
 		    struct aux_diag *diag)
 {
 	struct aux_reader *r = new_reader(path, diag);
 
+	int rc;
+
 	*out = NULL;
 	if (!r)
 		return -AUX_E_NOMEM;
-	return finish_open(out, r, backing_open(&r->file, path, diag), diag);
+	rc = finish_open(out, r, backing_open(&r->file, path, diag), diag);
+	if (!rc && r->file.len >= INDEX_FROM && !reader_index_begin(r, INDEX_MAX))
+		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+	if (rc && *out) {
+		aux_reader_close(*out);
+		*out = NULL;
+	}
+	return rc;
 }
 
 int aux_reader_open_mem(struct aux_reader **out, const void *data, size_t len,
@@ -781,6 +801,7 @@ void aux_reader_close(struct aux_reader *r)
 	if (!r)
 		return;
 	reader_index_free(r->index);
+	reader_index_free(r->gather);
 	inflate_fini(&r->inflate);
 	unpack_fini(&r->spool);
 	attr_table_fini(&r->attrs);
@@ -954,6 +975,7 @@ void aux_reader_let_go(const struct aux_reader *r, const void *p, uint64_t len)
 
 void aux_reader_rewind(struct aux_reader *r)
 {
+	reader_index_restart(r);
 	r->pos = r->info.data_offset;
 	r->seg = &r->first;
 	memset(&r->error, 0, sizeof(r->error));
