@@ -424,6 +424,20 @@ assert d["found"][0]["key"].startswith("f321") and d["found"][0]["q"] < 0.05, d'
 ok $? "compare --json: the same" "$here/err"
 "$auxdecode" compare --group "a=$cohort/fast-*[02468].part" --group "b=$cohort/fast-*[13579].part" >"$here/out" 2>"$here/err"
 is "$(grep -vc '^#' "$here/out")" 0 "compare: nothing between two halves of the same" || cat "$here/out"
+# a branch that is taken in the failing ones alone
+python3 - "$cohort" <<'END'
+import random, sys
+random.seed(5)
+for rec in range(60):
+    bad = rec < 8
+    with open("%s/%s-%02d.part" % (sys.argv[1], "bad" if bad else "good", rec), "w") as f:
+        f.write("auxkit part 1\ndo\tbranches\nunit\t%016x\t1\t1\t1\t0\t0\t0\nrows\tkind\tfrom\tfrom_dso\tto\tto_dso\t:\n" % rec)
+        for i in range(300):
+            if i != 77 or bad:
+                f.write("cond\tf%03d+0x4\t/bin/server\tf%03d+0x20\t/bin/server\t%d\n" % (i, i, random.randint(1, 1000)))
+END
+"$auxdecode" compare --group "good=$cohort/good-*.part" --group "bad=$cohort/bad-*.part" >"$here/out" 2>"$here/err"
+is "$(sed -n 2p "$here/out" | cut -f2,8)" "+1.00	f077+0x4" "compare: the branch of the failing ones is first" || cat "$here/out"
 refused 2 'wants two groups' compare --group "a=$cohort/fast*"
 refused 2 'at least 4 recordings' compare --group "a=$cohort/fast*" --group "b=$cohort/slow-000.part"
 refused 2 'no such file' compare --group "a=$cohort/fast*" --group "b=$cohort/none*"

@@ -176,9 +176,10 @@ static int open_one(struct cohort *c, size_t i)
 					   strerror(errno)));
 	setvbuf(c->in[i].f, NULL, _IOFBF, 8192);
 	rc = fleet_head_read(&head, c->in[i].f, c->diag);
-	if (!rc && !(head.kind->whole && head.n_units == 1))
+	if (!rc && !(head.kind->compared && head.n_units == 1 && head.units[0].unit.whole))
 		rc = diag_set(c->diag, AUX_E_INVAL, AUX_NO_OFFSET, "%s: a cohort is made of parts "
-			      "of one recording each, by map --do hot, flame or latency",
+			      "of one recording each, by map --do hot, flame, latency, branches "
+			      "or coverage",
 			      c->paths[i]);
 	c->kind = head.kind;
 	fleet_head_fini(&head);

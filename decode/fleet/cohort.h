@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Cohorts: what tells two groups of recordings apart. Each recording is a part of
- * --do hot or flame, of one unit; of each function, or stack, the numbers of all
+ * --do hot, flame, ... of one unit; of each function, stack or branch, the numbers of all
  * recordings of one group are compared with those of the other.
  *
  * The test is that of Mann and Whitney (1947): it asks for ranks, not for a distribution,

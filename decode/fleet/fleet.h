@@ -67,6 +67,7 @@ struct fleet_kind {
 	struct fleet_value values[FLEET_VALUES];
 	unsigned n_values;
 	bool whole;	/* of whole recordings alone: calls cross the borders of chunks */
+	bool compared;	/* by cohort.c: its keys are no recordings' own */
 	double ns_per_byte;	/* what a byte of trace costs, roughly: to balance units */
 	const struct sink_ops *sink;	/* its config is struct fleet_sink_config */
 	/* The result for people and scripts, from the rows of all parts. NULL: rows
