@@ -372,6 +372,8 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 	int err = cover_tally_init(&t, c->env.host);
 
 	t.only = c->config.module;
+	if (!err && (c->config.format == COVER_LCOV || c->config.format == COVER_SUMMARY))
+		t.ahead = cover_ahead_new(c->env.n_threads);
 	t.by_base = c->config.format == COVER_DRCOV;
 	if (!err)
 		err = coverage_tally(c, &t);

@@ -118,6 +118,7 @@ struct cover_tally {
 	uint32_t last_module[64];
 	uint32_t last_code[1024];	/* module + 1 of code of no file */
 	struct walk *walk;
+	struct cover_ahead *ahead;	/* is told of images; NULL: nobody is. The tally's */
 };
 
 int cover_tally_init(struct cover_tally *t, const struct sink_host *host);
@@ -422,6 +423,17 @@ struct cover_lines {
 /* Lines of all modules of a sorted tally. l is zeroed. 0, or -AUX_E_NOMEM;
  * then, too, cover_lines_fini is due. */
 int cover_lines_make(struct cover_lines *l, const struct cover_tally *t);
+
+/*
+ * ahead.c: reads the debug information of images in other threads, of which there are
+ * n_threads - 1; NULL: there are none, or no memory. All take NULL for it, and do without.
+ */
+struct cover_ahead *cover_ahead_new(unsigned n_threads);
+void cover_ahead_add(struct cover_ahead *a, struct elfimage *image);
+/* As elfimage_functions, once for each image; waits until it was read. */
+int cover_ahead_take(struct cover_ahead *a, struct elfimage *image,
+		     struct elfimage_function **v, size_t *n);
+void cover_ahead_free(struct cover_ahead *a);
 void cover_lines_fini(struct cover_lines *l);
 /* The lines of the one function of a module that has code at an offset; no
  * lines: it has no debug information. As cover_lines_make. */

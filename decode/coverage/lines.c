@@ -63,8 +63,9 @@ struct maker {
 	size_t n_listed, cap_listed;
 	uint32_t *blocks;
 	size_t cap_blocks;
-	struct cover_labels *labels;	/* of labels_file; NULL: not readable */
-	uint32_t labels_file;
+	struct file_labels *kept;	/* by file: each is read once */
+	size_t n_kept, cap_kept;
+	const struct cover_labels *labels;	/* of the file at hand; NULL: not readable */
 };
 
 /*
@@ -84,6 +85,11 @@ struct maker {
 struct cover_labels {
 	uint32_t n;
 	uint8_t *what;		/* COVER_*, by line from 1 */
+};
+
+struct file_labels {
+	struct cover_labels *labels;	/* NULL: not read, or not readable */
+	bool read;
 };
 
 enum state { CODE, COMMENT, LINE_COMMENT, STRING, CHARACTER };
@@ -401,15 +407,23 @@ static bool is_listed(const struct maker *m, uint32_t file, uint32_t line)
 	return s && s->listed;
 }
 
-/* Sets m->labels to those of a file. Functions of a file come together
- * (by_place). */
-static void load_labels(struct maker *m, uint32_t file)
+/* Sets m->labels to those of a file. Functions of a file come together (by_place), but
+ * code from other files is inlined into them, so none is dropped. */
+static int load_labels(struct maker *m, uint32_t file)
 {
-	if (m->labels_file == file)
-		return;
-	cover_labels_free(m->labels);
-	m->l->nomem |= cover_labels_new(&m->labels, m->l->files[file]) < 0;
-	m->labels_file = file;
+	struct file_labels *k;
+
+	while (m->n_kept <= file) {
+		if (array_grow(&m->kept, m->n_kept, &m->cap_kept, sizeof(*m->kept)) < 0)
+			return -AUX_E_NOMEM;
+		m->kept[m->n_kept++] = (struct file_labels){ 0 };
+	}
+	k = &m->kept[file];
+	if (!k->read && cover_labels_new(&k->labels, m->l->files[file]) < 0)
+		return -AUX_E_NOMEM;
+	k->read = true;
+	m->labels = k->labels;
+	return 0;
 }
 
 /*
@@ -435,7 +449,8 @@ static int count_labels(struct maker *m, const struct elfimage_function *f)
 		if (!s || s->looked_above)
 			continue;
 		s->looked_above = true;
-		load_labels(m, file);
+		if (load_labels(m, file))
+			return -AUX_E_NOMEM;
 		top = 0;
 		for (uint32_t k = row->line - 1; m->labels && k > f->line &&
 						 !is_listed(m, file, k); k--)
@@ -481,7 +496,9 @@ static void maker_fini(struct maker *m)
 	free(m->lasts);
 	free(m->listed);
 	free(m->blocks);
-	cover_labels_free(m->labels);
+	for (size_t i = 0; i < m->n_kept; i++)
+		cover_labels_free(m->kept[i].labels);
+	free(m->kept);
 	graph_fini(&m->graph);
 }
 
@@ -699,7 +716,8 @@ static int count_function(struct maker *m, const struct elfimage_function *f)
 
 	if (file == NO_FILE)
 		return -AUX_E_NOMEM;
-	load_labels(m, file);
+	if (load_labels(m, file))
+		return -AUX_E_NOMEM;
 	rc = graph_make(&m->graph, &m->counts, f, m->labels);
 	for (uint32_t i = 0; i < m->graph.n_blocks && !rc; i++)
 		rc = note_block_lines(m, i);
@@ -854,7 +872,7 @@ static int add_module(struct maker *m, const struct cover_tally *t,
 	size_t n;
 	int rc;
 
-	rc = module->image ? elfimage_functions(module->image, &f, &n) :
+	rc = module->image ? cover_ahead_take(t->ahead, module->image, &f, &n) :
 			     -AUX_E_NOENT;
 	if (rc == -AUX_E_NOMEM)
 		return rc;
@@ -880,7 +898,7 @@ static int add_module(struct maker *m, const struct cover_tally *t,
 
 int cover_lines_make(struct cover_lines *l, const struct cover_tally *t)
 {
-	struct maker m = { .l = l, .labels_file = NO_FILE };
+	struct maker m = { .l = l };
 	int rc = 0;
 
 	for (size_t i = 0; i < t->n_modules && !rc; i++)
@@ -908,7 +926,7 @@ static struct elfimage_function *function_at(struct elfimage_function *f,
 int cover_lines_of(struct cover_lines *l, const struct cover_tally *t,
 		   const struct cover_module *module, uint64_t off)
 {
-	struct maker m = { .l = l, .labels_file = NO_FILE, .module = module };
+	struct maker m = { .l = l, .module = module };
 	struct elfimage_function *v = NULL, *f = NULL;
 	uint64_t addr;
 	size_t n;

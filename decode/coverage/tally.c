@@ -32,6 +32,7 @@ int cover_tally_init(struct cover_tally *t, const struct sink_host *host)
 
 void cover_tally_fini(struct cover_tally *t)
 {
+	cover_ahead_free(t->ahead);
 	walk_free(t->walk);
 	for (size_t i = 0; i < t->n_modules; i++)
 		free(t->modules[i].views);
@@ -83,6 +84,8 @@ static void find_image(struct cover_tally *t, struct cover_module *mod,
 		mod->image = NULL;
 	else
 		mod->shift = off - (ip - m->start + m->pgoff);
+	if (mod->image)
+		cover_ahead_add(t->ahead, mod->image);
 }
 
 /* Room for a new module at the end; NULL: out of memory. */
