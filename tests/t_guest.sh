@@ -7,17 +7,24 @@
 # file, or in the ledger. tests/guest/*.sh run inside and say what they found.
 #
 #   tests/t_guest.sh [PART...]      full, snapshot, when, probe, modes, limits, damage, machine, pause, causes,
-#                                   hazard; all if none, but hazard only with GUEST_KERNEL
+#                                   static, hazard; all if none, but hazard only with GUEST_KERNEL
 #
+# GUEST_ARCH=arm64: the arm64 build (tests/arm64 --build tests-build) in an arm64 guest, of
+# whose kernel the parts need no more than a PMU.
 # GUEST_KERNEL: see tools/guest/run -k. FULL=1 adds a newer kernel, and a hundred kills.
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 [ -z "${QUICK:-}" ] || { skip "takes minutes" "guest"; finish; }
-[ "$(uname -m)" = x86_64 ] || { skip "hardware: the guest is an x86_64" "guest"; finish; }
-have qemu-system-x86_64 || { skip "no QEMU: tools/deps install guest" "guest"; finish; }
+[ "$(uname -m)" = x86_64 ] || { skip "hardware: the guest is made on x86_64" "guest"; finish; }
+arch=${GUEST_ARCH:-x86_64}
+have "qemu-system-${arch/arm64/aarch64}" ||
+	{ skip "no QEMU: tools/deps install guest${GUEST_ARCH:+ guest-arm}" "guest"; finish; }
+build=$(realpath "$BUILD")
+[ "$arch" != arm64 ] || build=$PWD/build/aarch64
 parts=("$@")
 [ $# -gt 0 ] || parts=(full snapshot when probe modes limits damage machine pause causes)
+[ $# -gt 0 ] || [ -n "${SAN:-}" ] || parts+=(static)
 [ $# -gt 0 ] || [ -z "${GUEST_KERNEL:-}" ] || parts+=(hazard)
 
 # relay KERNEL: what the guest says, numbered here. Sets ended: parts that came to
@@ -40,15 +47,15 @@ relay() {
 # boot KERNEL: all parts in one guest. One that dies, hangs or leaves early fails.
 boot() {
 	local kernel=$1 ko part
-	ko=$(tools/guest/module -k "$kernel" tools/pmu_sim 2>"$SCRATCH/module" |
+	ko=$(tools/guest/module -a "$arch" -k "$kernel" tools/pmu_sim 2>"$SCRATCH/module" |
 		grep '/pmu_sim\.ko$')
 	# A copy: who changes the source rebuilds it in the cache.
 	[ -n "$ko" ] && cp "$ko" "$SCRATCH/pmu_sim.ko"
 	ok $? "$kernel: pmu_sim builds" "$SCRATCH/module" || return
 	# shellcheck disable=SC2016
 	relay "$kernel" < <(
-		tools/guest/run -k "$kernel" -m 2000 -t "${GUEST_TIME:-$((TIMEOUT - 50))}" \
-			-e "BUILD=$(realpath "$BUILD")" -e FULL -e SEED \
+		tools/guest/run -a "$arch" -k "$kernel" -m 2000 -t "${GUEST_TIME:-$((TIMEOUT - 50))}" \
+			-e "BUILD=$build" -e FULL -e SEED \
 			-M "$SCRATCH/pmu_sim.ko names=aux_sim,intel_pt,cs_etm" -- bash -c '
 				for part; do
 					echo "part $part"
@@ -61,8 +68,15 @@ boot() {
 	done
 }
 
+# The recorder as one file.
+if [[ " ${parts[*]} " == *" static "* ]]; then
+	make=(env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make BUILD="$BUILD")
+	[ "$arch" != arm64 ] || make=(tests/arm64 --build)
+	"${make[@]}" static >"$SCRATCH/static" 2>&1
+	ok $? "auxcap linked statically" "$SCRATCH/static" || finish
+fi
 kernel=${GUEST_KERNEL:-6.1} TIMEOUT=${TIMEOUT:-900}
-if ! tools/guest/kernel -k "$kernel" >"$SCRATCH/kernel" 2>&1; then
+if ! tools/guest/kernel -a "$arch" -k "$kernel" >"$SCRATCH/kernel" 2>&1; then
 	# What Debian's next release offers today is not for us to promise.
 	[ "$kernel" != newest ] || { skip "$(tail -n 1 "$SCRATCH/kernel")" "guest"; finish; }
 	ok 1 "Debian's kernel can be had" "$SCRATCH/kernel"
