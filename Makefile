@@ -137,7 +137,7 @@ $(BUILD)/auxcap: $(CAPTURE) $(BUILD)/libshared.a
 PROGRAM_ARCHIVES = $(LIBS_IBERTY) $(foreach x,JSON SQLITE DW ELF LZMA ZSTD Z,$(ARCHIVE_$(x)))
 $(BUILD)/auxdecode: $(PROGRAM) $(BUILD)/libshared.a | $(PLUGINS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(APART),$(PROGRAM_ARCHIVES) -ldl -lpthread \
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(APART),$(PROGRAM_ARCHIVES) -ldl -lpthread -lm \
 		$(LIBS_NCURSES),$(PROGRAM_LIBS))
 
 # The same with libraries, as packages have it: for tests that make calls of auxdecode fail
