@@ -381,6 +381,25 @@ OLD_BROWSER = """(async () => {
 })()"""
 
 
+# How far to the right a drawing reaches that has no canvas, against the end of what it shows.
+WITHIN = """(() => {
+    const tick = (C.b - C.a) / C.w;
+    const reach = (draw) => {
+        let right = 0;
+        const fillRect = (x, y, w) => { if (x || w < C.w) right = Math.max(right, x + w); };
+        draw(new Proxy({ fillRect }, { get: (t, k) => t[k] || (() => ({ width: 0 })), set: () => true }));
+        return right;
+    };
+    const ends = (list) => list.reduce((m, x) => Math.max(m, x), C.a);
+    const lanes = C.lanes.filter((l) => l.data && l.data.n).map((l) =>
+        [reach((ctx) => drawActivity(ctx, l, 0, tick)),
+         ends([...l.data.start.map((s, i) => s + l.data.len[i]), ...l.away.map((s) => s[1])])]);
+    const cpus = C.cpus.rows.map((r) =>
+        [reach((ctx) => drawCpu(ctx, r, 0, tick)), ends(r.runs.map((x) => x.to))]);
+    return lanes.length > 0 && [...lanes, ...cpus].every(([right, end]) => right < (end - C.a) / tick + 3);
+})()"""
+
+
 class Checks:
     def __init__(self, browser):
         self.b, self.n_bad = browser, 0
@@ -486,6 +505,7 @@ class Checks:
         p.js("openAll(false)")
         p.settle()
         self.ok(p.js(COLOURS % "lanes") > 12, "closed lanes show what they did")
+        self.ok(p.js(WITHIN), "neither closed lanes nor CPUs show more than there was")
         self.ok(p.js("C.lanes.every((l) => l.away.every((s, i) => !i || s[0] >= l.away[i - 1][1]))"),
                 "a thread leaves the CPU once at a time")
         if p.js("C.cpus.rows.length"):

@@ -162,13 +162,13 @@ static void end_spans(struct report_lane *l)
 }
 
 /* What is no self time (callstack.h) belongs to the frame on top, too; cycles that pass
- * while nothing is traced are no frame's. */
+ * while nothing is traced, or before anything was, are no frame's. */
 static void add_away(struct report_lane *l, const struct call_thread *t)
 {
 	struct call_count n = call_minus(t->now, l->count);
 	uint32_t top = l->n_open < REPORT_DEPTH ? l->n_open : REPORT_DEPTH;
 
-	if (!l->tree.away)
+	if (!l->tree.away && top)
 		l->ran_cycles += n.cycles;
 	if (top && l->open[top - 1] != REPORT_NONE)
 		l->nodes[l->open[top - 1]].away_ns += n.ns - call_self_ns(&n);

@@ -165,9 +165,10 @@ function drawActivity(ctx, lane, y, tick) {
 		let i = findFrom(level, row, C.a), edge = -1;
 
 		for (; i < level.row[row + 1] && level.s[i] < C.b; i++) {
-			const x = Math.max(edge, (level.s[i] - C.a) / tick, -2);
-			const r = Math.min(Math.max((level.e[i] - C.a) / tick, x + 0.7), C.w + 2);
+			const from = (level.s[i] - C.a) / tick, x = Math.max(edge, from, -2);
+			const r = Math.min(Math.max((level.e[i] - C.a) / tick, from + 0.7), C.w + 2);
 
+			/* many in one pixel must not push each other along the time */
 			if (r <= x)
 				continue;
 			edge = r;
@@ -217,10 +218,10 @@ function drawCpu(ctx, row, y, tick) {
 	ctx.fillStyle = ink.lane;
 	ctx.fillRect(0, y, C.w, CPU_ROW - 2);
 	for (; i < row.runs.length && row.runs[i].from < C.b; i++) {
-		const r = row.runs[i], x = Math.max(edge, (r.from - C.a) / tick, -2);
-		const end = Math.min(Math.max((r.to - C.a) / tick, x + 0.8), C.w + 2);
+		const r = row.runs[i], from = (r.from - C.a) / tick, x = Math.max(edge, from, -2);
+		const end = Math.min(Math.max((r.to - C.a) / tick, from + 0.8), C.w + 2);
 
-		if (end <= edge)
+		if (end <= x)
 			continue;
 		edge = end;
 		ctx.globalAlpha = only && only !== r.lane ? 0.35 : 1;
@@ -228,10 +229,10 @@ function drawCpu(ctx, row, y, tick) {
 		ctx.fillRect(x, y, end - x > 3 ? end - x - 0.6 : end - x, CPU_ROW - 2);
 		ctx.globalAlpha = 1;
 		if (end - x > 60) {
-			const from = Math.max(x, 54) + 4;
+			const at = Math.max(x, 54) + 4;
 
 			ctx.fillStyle = ink.label;
-			ctx.fillText(clip(ctx, laneName(r.lane), end - from - 4), from, y + CPU_ROW / 2);
+			ctx.fillText(clip(ctx, laneName(r.lane), end - at - 4), at, y + CPU_ROW / 2);
 		}
 	}
 }
