@@ -54,6 +54,20 @@ if [ -f "$BUILD/auxdecode-libipt.so" ]; then
 	mv "$SCRATCH/auxdecode-libipt.so" "$root/opt/auxkit/libexec/auxkit/"
 fi
 
+# Debian's packages have each file, or say that none of them does.
+quiet_make install DESTDIR="$SCRATCH/deb" PREFIX=/usr LIBDIR=/usr/lib/x DOCDIR=/usr/share/doc/auxkit \
+	ZSHDIR=/usr/share/zsh/vendor-completions
+ok $? "make install as tools/debian/rules does" "$SCRATCH/make"
+mapfile -t packaged < <(cat tools/debian/*.install tools/debian/not-installed | cut -d' ' -f1)
+nowhere=$(find "$SCRATCH/deb" ! -type d -printf '%P\n' | while read -r f; do
+	for p in "${packaged[@]}"; do
+		# shellcheck disable=SC2053
+		[[ $f == $p || $f == $p/* ]] && continue 2
+	done
+	echo "$f"
+done)
+is "$nowhere" "" "no file that is in none of Debian's packages"
+
 # The library, where LIBDIR says; stripped.
 lib=$SCRATCH/lib
 quiet_make install DESTDIR="$lib" PREFIX=/usr LIBDIR=/usr/lib/x DOCDIR=/usr/doc INSTALL_STRIP=1
