@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/diag.h"
-#include "common/heap.h"
 #include "common/mapped.h"
 #include "common/options.h"
 #include "common/version.h"
@@ -325,7 +324,7 @@ int main(int argc, char **argv)
 	void *own;
 	int status;
 
-	heap_prepare();
+	cmd_prepare_heap();
 	handle_signals();
 	status = run_word(argc, argv);
 	if (status >= 0)

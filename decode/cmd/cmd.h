@@ -174,6 +174,9 @@ struct command {
 	int (*run)(const struct cmd_options *o);	/* an enum cmd_status */
 };
 
+/* heap.c: before anything of size is allocated. */
+void cmd_prepare_heap(void);
+
 /* commands.c: by index (NULL after the last), or by name (NULL: none). The
  * first one is meant where no command is named. */
 const struct command *cmd_get(size_t i);

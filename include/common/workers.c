@@ -12,7 +12,6 @@
 
 #include <aux/error.h>
 
-#include "common/heap.h"
 #include "common/workers.h"
 
 struct workers {
@@ -51,7 +50,6 @@ static void *work_on(void *arg)
 	enum work_state state;
 	struct work *w;
 
-	heap_prepare_thread();
 	pthread_mutex_lock(&ws->lock);
 	while (!ws->stop) {
 		w = choose(ws);
