@@ -23,6 +23,7 @@
 #include "decode/lib/elf/impl.h"
 
 #ifdef HAVE_DW
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -106,6 +107,17 @@ static void note_memory(struct elfimage *im)
 {
 	im->nomem |= elfimage_is_nomem(dwarf_errmsg(dwarf_errno())) ||
 		     elfimage_is_nomem(elf_errmsg(elf_errno()));
+}
+
+/*
+ * The same of one that failed, with errno 0 before it: some tell of another error than
+ * the one that they met (dwarf_offdie). After success errno says nothing: malloc leaves
+ * ENOMEM there where the heap cannot grow in place and memory is found elsewhere.
+ */
+static void note_failed(struct elfimage *im)
+{
+	im->nomem |= errno == ENOMEM;
+	note_memory(im);
 }
 
 /*
@@ -240,9 +252,10 @@ static void read_files(struct dwarf_image *d, struct dwarf_unit *u)
 	Dwarf_Die die;
 	size_t n;
 
+	errno = 0;
 	if (!dwarf_offdie(d->dw, u->die, &die) ||
 	    dwarf_getsrcfiles(&die, &files, &n) != 0) {
-		note_memory(d->im);
+		note_failed(d->im);
 		return;
 	}
 	if (n > d->left)
@@ -343,11 +356,12 @@ static void need_rows(struct dwarf_image *d, struct dwarf_unit *u)
 	if (u->have_rows)
 		return;
 	u->have_rows = true;
+	errno = 0;
 	if (dwarf_offdie(d->dw, u->die, &die) &&
 	    dwarf_getsrclines(&die, &lines, &n) == 0)
 		read_rows(d, u, lines, n);
 	else
-		note_memory(d->im);
+		note_failed(d->im);
 }
 
 /* The row around an address, or NULL. */
@@ -419,10 +433,11 @@ static void read_units(struct dwarf_image *d)
 	for (; d->left && dwarf_nextcu(d->dw, at, &next, &head, NULL, NULL,
 				       NULL) == 0; at = next) {
 		d->left--;
+		errno = 0;
 		if (!dwarf_offdie(d->dw, at + head, &die) ||
 		    dwarf_cu_info(die.cu, NULL, &type, NULL, NULL, NULL, NULL,
 				  NULL) < 0) {
-			note_memory(d->im);
+			note_failed(d->im);
 			continue;
 		}
 		if (type != DW_UT_compile && type != DW_UT_skeleton)
@@ -504,8 +519,10 @@ static void walk_dies(struct dwarf_image *d, struct dwarf_unit *u, Dwarf_Die *to
 		if (depth)
 			node[depth] = node[depth - 1];
 		if (is_function(&die[depth]) &&
-		    add_node(d, u, &die[depth], &node[depth]) < 0)
+		    add_node(d, u, &die[depth], &node[depth]) < 0) {
+			d->im->nomem = true;
 			return;
+		}
 		if (depth + 1 < MAX_DEPTH &&
 		    dwarf_child(&die[depth], &die[depth + 1]) == 0) {
 			depth++;
@@ -528,8 +545,11 @@ static void need_nodes(struct dwarf_image *d, struct dwarf_unit *u)
 	if (u->have_nodes)
 		return;
 	u->have_nodes = true;
-	if (!dwarf_offdie(d->dw, u->die, &die))
+	errno = 0;
+	if (!dwarf_offdie(d->dw, u->die, &die)) {
+		note_failed(d->im);
 		return;
+	}
 	memset(&split, 0, sizeof(split));
 	if (dwarf_cu_info(die.cu, NULL, &type, NULL, &split, NULL, NULL,
 			  NULL) == 0 &&
