@@ -92,9 +92,10 @@ static int add_image(struct store *s, const struct elfimage *im, const char *nam
 	const uint8_t *id, *data;
 	uint64_t len;
 	char text[41], *path;
+	size_t n = elfimage_build_id(im, &id);
 	int rc;
 
-	id_text(text, id, elfimage_build_id(im, &id));
+	id_text(text, id, n);
 	data = elfimage_data(im, &len);
 	if (!*text || !data)
 		return 0;
