@@ -12,6 +12,7 @@ data=$SCRATCH/a.data truth=$SCRATCH/a.truth err=$SCRATCH/a.err
 mkfifo "$SCRATCH/in"
 
 begin() { # starts it: $prog
+	: >"$SCRATCH/out"	# what an earlier one said is not to be taken for this one's
 	"$programs/longrun" <"$SCRATCH/in" >"$SCRATCH/out" 2>&1 &
 	prog=$!
 	exec 9>"$SCRATCH/in"
