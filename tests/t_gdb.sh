@@ -157,6 +157,24 @@ if [ "$(uname -m)" = x86_64 ]; then
 	that "monitor gap" "$out" grep -q '^no gap after here' "$out"
 	that "monitor: help for what is unknown" "$out" grep -q '^not known; where' "$out"
 
+	# the slowest call, of each function that find has a whole call of
+	record soft_pt/native,tsc,mtc,cyc/u "$programs/threads"
+	for func in worker collatz pthread_mutex_lock; do
+		read -r time tid < <("$auxdecode" find "$func" --sort dur --whole -n 1 -F time,tid "$data" 2>"$err" |
+			tail -n 1)
+		run_gdb -ex "target remote | $(server "$data")" -ex "monitor slowest $func" \
+			-ex 'maintenance flush register-cache' -ex "thread find $tid" -ex 'info threads' >"$out"
+		that "monitor slowest $func: where find says, $time" "$out" \
+			grep -q "^process [0-9]*, thread $tid, .* $time s " "$out"
+		that "monitor slowest $func: at its begin" "$out" \
+			grep -qE "Thread $tid .* (0x[0-9a-f]* in )?$func \(" "$out"
+	done
+	run_gdb -ex "target remote | $(server "$data")" -ex 'monitor slowest nothing_of_it' \
+		-ex 'monitor slowest' >"$out"
+	that "monitor slowest: no such function" "$out" grep -q 'no function "nothing_of_it" ran' "$out"
+	that "monitor slowest: of which" "$out" grep -q 'of which function?' "$out"
+	record soft_pt/native/u "$programs/replayed"
+
 	# gdb's own history of what ran: as insn has it, up to where it stands
 	run_gdb -ex "target remote | $(server "$data")" -ex 'break fib' -ex 'reverse-continue' \
 		-ex 'x/i $pc' -ex 'record btrace bts' -ex 'set record instruction-history-size 3000' \
@@ -173,9 +191,10 @@ if [ "$(uname -m)" = x86_64 ]; then
 	is "$(grep -c '^=> ' "$out")" 2 "record stop: the server's stepi again"
 
 	# over TCP, and as `auxdecode gdb` does it
+	: >"$err"	# what an earlier server said is not to be taken for this one's
 	"$auxdecode" gdbserver "$data" 2>"$err" &
 	pid=$!
-	waits grep -q 'target remote :[0-9]' "$err"
+	waits grep -q "target remote :[0-9]*'" "$err"
 	port=$(sed -n "s/.*target remote :\([0-9]*\)'.*/\1/p" "$err")
 	run_gdb -ex "target remote :$port" -ex 'p $pc' -ex detach >"$out"
 	wait $pid
@@ -189,9 +208,10 @@ if [ "$(uname -m)" = x86_64 ]; then
 fi
 
 if have lldb && [ "$(uname -m)" = x86_64 ]; then
+	: >"$err"
 	"$auxdecode" gdbserver --at begin "$data" 2>"$err" &
 	pid=$!
-	waits grep -q 'target remote :[0-9]' "$err"
+	waits grep -q "target remote :[0-9]*'" "$err"
 	port=$(sed -n "s/.*target remote :\([0-9]*\)'.*/\1/p" "$err")
 	timeout 120 lldb --no-use-colors -b -o "target create $programs/replayed" -o "gdb-remote 127.0.0.1:$port" \
 		-o 'breakpoint set -n fib' -o continue -o 'register read pc' -o stepi -o detach >"$out" 2>&1

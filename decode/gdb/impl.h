@@ -86,6 +86,10 @@ const struct machine *target_machine(uint16_t mode);
 /* Bytes of a register; 0: there is none of that number. */
 unsigned target_register(const struct machine *m, unsigned long n);
 
+/* slowest.c: where the longest call of a function begins; what there is to say of it, or why
+ * there is none, goes to s->out. 1; 0: none. */
+int slowest_find(struct server *s, const char *func, struct replay_place *at);
+
 /* monitor.c: runs a command; its text goes to s->out. 0 or -AUX_E_*. */
 int monitor_run(struct server *s, const char *words);
 

@@ -58,7 +58,11 @@ static int go(struct server *s, int found, const struct replay_place *at)
 		return err;
 	s->chosen = shown;	/* the debugger does not know of another */
 	err = put_where(s, "");
-	outbuf_str(s->out, "(`maintenance flush register-cache`, and gdb is there, too)\n");
+	outbuf_str(s->out, "(`maintenance flush register-cache`, and gdb is there, too");
+	if (s->tid != shown)
+		outbuf_printf(s->out, "; `thread find %u` has the number of the thread",
+			      s->tid);
+	outbuf_str(s->out, ")\n");
 	return err;
 }
 
@@ -98,6 +102,14 @@ static int seek_gap(struct server *s, const char *args)
 	return go(s, 1, &at);
 }
 
+static int seek_slowest(struct server *s, const char *args)
+{
+	struct replay_place at;
+	int rc = slowest_find(s, args, &at);
+
+	return rc > 0 ? go(s, rc, &at) : rc;
+}
+
 /* For gdb's Python. */
 static int put_script(struct server *s, const char *args)
 {
@@ -113,6 +125,7 @@ static int help(struct server *s, const char *args)
 		   "where           process, thread, CPU and time of what runs\n"
 		   "seek SECONDS    to what ran at a time; also N%, begin, end\n"
 		   "gap [back]      to the other side of the next gap, or of the last\n"
+		   "slowest FUNC    to where the call of it that took longest begins\n"
 		   "script          what gdb needs for backtraces, as Python:\n"
 		   "                python exec(gdb.execute(\"monitor script\", "
 		   "to_string=True))\n");
@@ -126,7 +139,8 @@ int monitor_run(struct server *s, const char *words)
 		int (*run)(struct server *s, const char *args);
 	} commands[] = {
 		{ "help", help }, { "where", put_where }, { "seek", seek },
-		{ "gap", seek_gap }, { "script", put_script },
+		{ "gap", seek_gap }, { "slowest", seek_slowest },
+		{ "script", put_script },
 	};
 	size_t n = strcspn(words, " ");
 	const char *args = words + n + strspn(words + n, " ");
