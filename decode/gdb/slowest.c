@@ -23,8 +23,10 @@ struct begun {
 
 struct slowest {
 	struct find_watch *watch;
-	uint32_t pid;
-	struct begun *begun;	/* of each thread and address, the last time */
+	struct link *link;
+	uint32_t pid, n_flows;
+	bool broke;		/* the debugger asked to stop */
+	struct begun *begun;	/* of each thread, those at its last time */
 	size_t n_begun, cap_begun;
 	uint64_t n_calls;	/* whole ones */
 	/* the slowest so far; took 0: there is none */
@@ -33,16 +35,25 @@ struct slowest {
 	char name[256];
 };
 
-/* Those that began with this frame; NULL: out of memory. */
+/* Those that began with this frame; NULL: out of memory. What the thread began at earlier
+ * times is dropped, so there are few. */
 static struct begun *find_begun(struct slowest *s, const struct call_thread *t,
 				const struct call_frame *f)
 {
-	for (size_t i = 0; i < s->n_begun; i++)
-		if (s->begun[i].tid == t->tid && s->begun[i].to == f->to)
-			return &s->begun[i];
+	for (size_t i = 0; i < s->n_begun;) {
+		struct begun *b = &s->begun[i];
+
+		if (b->tid == t->tid && b->ns != f->at.ns)
+			*b = s->begun[--s->n_begun];
+		else if (b->tid == t->tid && b->to == f->to)
+			return b;
+		else
+			i++;
+	}
 	if (array_grow(&s->begun, s->n_begun, &s->cap_begun, sizeof(*s->begun)) < 0)
 		return NULL;
-	s->begun[s->n_begun] = (struct begun){ .tid = t->tid, .to = f->to };
+	s->begun[s->n_begun] = (struct begun){ .ns = f->at.ns, .to = f->to,
+						 .tid = t->tid };
 	return &s->begun[s->n_begun++];
 }
 
@@ -53,9 +64,7 @@ static int on_enter(void *priv, struct call_thread *t, unsigned marks)
 
 	if (!b)
 		return marks & FIND_THIS ? -AUX_E_NOMEM : 0;
-	b->n = b->ns == f->at.ns ? b->n + 1 : 1;
-	b->ns = f->at.ns;
-	f->user = (void *)(uintptr_t)b->n;
+	f->user = (void *)(uintptr_t)++b->n;
 	return 0;
 }
 
@@ -84,6 +93,11 @@ static int flow_slowest(void *sink, const struct flow_ctx *ctx, const struct aux
 {
 	struct slowest *s = sink;
 
+	/* asking costs a system call */
+	if (!(++s->n_flows % 1024) && link_is_broken(s->link)) {
+		s->broke = true;
+		return 1;
+	}
 	return ctx->pid == s->pid ? find_watch_flow(s->watch, ctx, ev, n) : 0;
 }
 
@@ -156,7 +170,7 @@ static int go_there(struct server *s, const struct begun *b, struct replay_place
 
 int slowest_find(struct server *s, const char *func, struct replay_place *at)
 {
-	struct slowest found = { .pid = replay_pid(s->replay) };
+	struct slowest found = { .pid = replay_pid(s->replay), .link = &s->link };
 	char hint[512] = "", took[40];
 	int err;
 
@@ -173,6 +187,10 @@ int slowest_find(struct server *s, const char *func, struct replay_place *at)
 	}
 	if (err)
 		return err;
+	if (found.broke) {
+		outbuf_str(s->out, "interrupted\n");
+		return 0;
+	}
 	if (!found.took) {
 		outbuf_printf(s->out, "%s\n", *hint ? hint : "no call of it was seen from its "
 					     "begin to its end with a time between");

@@ -680,7 +680,6 @@ int aux_reader_open(struct aux_reader **out, const char *path,
 		    struct aux_diag *diag)
 {
 	struct aux_reader *r = new_reader(path, diag);
-
 	int rc;
 
 	*out = NULL;
