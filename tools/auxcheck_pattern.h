@@ -5,6 +5,8 @@
 
 #include "tools/auxcheck.h"
 
+enum { SURE_RUN = 24 };	/* bytes that are in order by no chance */
+
 static inline uint64_t word_at(const uint8_t *p)
 {
 	uint64_t v = 0;
@@ -41,7 +43,7 @@ static inline bool find_place(const uint8_t *p, uint64_t len, unsigned int *cpu,
 
 	for (shift = 0; shift < 8 && shift + 8 <= len; shift++) {
 		uint64_t w = word_at(p + shift), k = (w & (NONE >> 8)) * 8;
-		uint64_t want = len < 24 ? len : 24;
+		uint64_t want = len < SURE_RUN ? len : SURE_RUN;
 
 		if (k < shift)
 			continue;
@@ -111,6 +113,40 @@ static inline void settle_border(const struct check *c, const struct stream *s, 
 	fresh->at_end -= best;
 }
 
+/*
+ * A run between two told losses may be too short to show its place by itself: its
+ * bytes are then those of the first place behind the last run that has such bytes.
+ * Up to 7 of them may have looked as the last run's next ones.
+ */
+static inline bool place_short_run(const struct check *c, const struct stream *s,
+				   struct run *last, const uint8_t *p, uint64_t len,
+				   struct run *fresh)
+{
+	const uint64_t hole = 64 << 20;	/* bytes, the largest in which to look */
+	uint64_t back = 0, n, pos, most = last->end - last->pos < 7 ? last->end - last->pos : 7;
+
+	while (back < most && !is_told(c, s, fresh->at - back))
+		back++;
+	if (!is_told(c, s, fresh->at - back))
+		return false;
+	for (n = back + 1; n - back < len && n - back < SURE_RUN; n++)
+		if (is_told(c, s, fresh->at - back + n))
+			break;
+	if (n - back == len || n - back == SURE_RUN)
+		return false;
+	for (pos = last->end - back + 1; pos < last->end + hole; pos++) {
+		if (match(p - back, n, last->cpu, pos) != n)
+			continue;
+		last->end -= back;
+		last->at_end -= back;
+		fresh->at -= back;
+		fresh->cpu = last->cpu;
+		fresh->pos = pos;
+		return true;
+	}
+	return false;
+}
+
 /* Adds bytes of stream s to the runs; the last run may go on. */
 static inline void take(struct check *c, unsigned int s, const uint8_t *p, uint64_t len,
 			uint64_t at)
@@ -119,12 +155,18 @@ static inline void take(struct check *c, unsigned int s, const uint8_t *p, uint6
 		struct run *r = c->runs.n ? &c->runs.p[c->runs.n - 1] : NULL;
 		struct run fresh = { .at = at, .at_end = at, .stream = s };
 		uint64_t n = 0;
+		bool next = r && r->stream == s && r->at_end == at, found = false;
 
-		if (r && r->stream == s && r->at_end == at)
+		if (next)
 			n = match(p, len, r->cpu, r->end);
-		if (n < 8 && n < len && find_place(p, len, &fresh.cpu, &fresh.pos)) {
-			if (r && r->stream == s && r->at_end == at)
+		if (n < 8 && n < len) {
+			found = find_place(p, len, &fresh.cpu, &fresh.pos);
+			if (found && next)
 				settle_border(c, &c->streams[s], r, &fresh, p);
+			else if (next)
+				found = place_short_run(c, &c->streams[s], r, p, len, &fresh);
+		}
+		if (found) {
 			fresh.at_end = at;
 			fresh.end = fresh.pos + (at - fresh.at);
 			PUSH(&c->runs, fresh);
