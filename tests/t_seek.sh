@@ -109,12 +109,12 @@ record "threads" soft_pt/tsc,mtc,cyc,psb_period=1/u "$programs/threads" --per-th
 	both "threads, per thread"
 record "processes" soft_pt/tsc,psb_period=0/u "$programs/forkexec" && both "processes"
 
-if [ -x "$a64/threads" ] && have qemu-aarch64; then
+if [ -x "$a64/threads" ] && [ -z "$(no_emulation)" ]; then
 	record "aarch64" soft_etm/sync_period=8/u "$a64/threads" && both "aarch64"
 	record "aarch64, raw" soft_etm/ete,raw/u "$a64/threads" --per-thread && both "aarch64, raw"
 	record "aarch64 processes" soft_etm/sync_period=8/u "$a64/forkexec" && both "aarch64 processes"
 else
-	skip "hardware: no aarch64 programs, or no qemu-aarch64"
+	skip "hardware: no aarch64 programs, or $(no_emulation)"
 fi
 
 for same in "0.00005 50us" "1 1s" "2.5 2500ms"; do

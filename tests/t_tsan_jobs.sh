@@ -34,8 +34,8 @@ for event in soft_pt/tsc,psb_period=0/u soft_etm/sync_period=8/u; do
 	program=$programs/threads
 	if [[ $event = soft_etm* ]]; then
 		program=$programs/aarch64/threads
-		if ! [ -x "$program" ] || ! have qemu-aarch64; then
-			skip "hardware: no aarch64 programs, or no qemu-aarch64"
+		if ! [ -x "$program" ] || [ -n "$(no_emulation)" ]; then
+			skip "hardware: no aarch64 programs, or $(no_emulation)"
 			continue
 		fi
 	fi
