@@ -10,7 +10,8 @@
 #				a line stays
 #	heads A B		how often functions of A were entered, by B
 #	totals TEXT		the sums in a text of LLVM are its parts' sums
-#	fdata FDATA BOLT NM	what perf2bolt made of pre-aggregated lines
+#	fdata FDATA BOLT NM LIST  what perf2bolt made of pre-aggregated lines; LIST: a list
+#				of branches, which says what are returns
 #	brstack OURS PERF	samples with branch stacks, as perf script shows them
 #	text LIST		a branch list for create_gcov -profiler text
 import re
@@ -140,8 +141,12 @@ def totals(path):
     return roots != parts['sum'] or not roots
 
 
-def fdata(path, bolt, symbols):
-    start = {}
+def fdata(path, bolt, symbols, branches):
+    start, returns = {}, set()
+    for line in open(branches):
+        f = line.split()
+        if f[0] == 'branch' and f[5] == 'ret':
+            returns.add(int(f[2], 16))
     for line in open(symbols):
         f = line.split()
         if len(f) == 3 and f[1] in 'tT':
@@ -157,9 +162,10 @@ def fdata(path, bolt, symbols):
         f = line.split()
         if f[0] == 'B' and ':' not in f[1] + f[2]:
             want[int(f[1], 16), int(f[2], 16)] += int(f[3])
-    # fdata has what falls through too; PLT entries have no symbol
+    # fdata has what falls through too, and of newer BOLT (19) no returns; PLT entries have no
+    # symbol
     inner = {k for k in want if k in got}
-    big = [k for k in want if want[k] > 5 and k not in got]
+    big = [k for k in want if want[k] > 5 and k not in got and k[0] not in returns]
     print(len(inner), 'of', len(want), 'branches', big)
     return bool(big) or differ(Counter({k: want[k] for k in inner}),
                                Counter({k: got[k] for k in inner}))

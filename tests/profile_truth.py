@@ -21,7 +21,7 @@ def read_maps(path):
     maps = []
     for line in open(path):
         m = MMAP.search(line)
-        if m and 'PERF_RECORD_MMAP' in line and m[5].startswith('/'):
+        if m and 'PERF_RECORD_MMAP' in line and (m[5].startswith('/') or m[5] == '[vdso]'):
             start, size, pgoff = (int(m[i], 0) for i in (1, 2, 3))
             maps.append((start, start + size, pgoff, m[5]))
     return sorted(set(maps))
@@ -75,6 +75,7 @@ def main():
     places = Places(read_maps(sys.argv[4]))
     modules, ranges, branches = read_list(sys.argv[1])
     number = {path: n for n, path in modules.items()}
+    mapped = {m[3] for m in places.maps}
     bad = 0
 
     truth = Counter()
@@ -90,7 +91,7 @@ def main():
             if bad < 20:
                 print(f'{key}: ran {truth[key]} times, the list has {counts[key]}')
 
-    shown, unmapped = Counter(), {n for n, p in modules.items() if not p.startswith('/')}
+    shown, unmapped = Counter(), {n for n, p in modules.items() if p not in mapped}
     for line in open(sys.argv[3]):
         f = line.split()
         if line.startswith('#') or len(f) < 3 or f[1] == '-' or f[0] in ('on', 'off', 'kind'):

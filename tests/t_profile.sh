@@ -193,8 +193,11 @@ that "clang builds with it, without a word" "$dir/log" [ ! -s "$dir/log" ]
 # LLVM adds 1
 that "and knows that work was entered 10 times" "$dir/with.ll" \
 	grep -q 'function_entry_count", i64 11}' "$dir/with.ll"
+# as it is read: later passes of clang 18 and newer give a rotated loop other weights
+clang -O2 -gline-tables-only -fprofile-sample-use="$dir/clang.autofdo" -mllvm -print-after=sample-profile \
+	-S -o /dev/null "$dir/p.c" 2>"$dir/read.ll"
 that "and its loop went round 3000 times" - \
-	grep -q '"branch_weights", i32 3001, i32' "$dir/with.ll"
+	grep -q '"branch_weights", i32 3001, i32' "$dir/read.ll"
 
 # ---- BOLT ----
 
@@ -204,7 +207,9 @@ $bolt/perf2bolt -pa -p "$dir/pie.bolt" -o "$dir/pie.fdata" "$dir/pie" >"$dir/log
 is $? 0 "perf2bolt reads them"
 that "all are of the program" "$dir/log" grep -q 'unknown regions: 0 (' "$dir/log"
 nm "$dir/pie" >"$dir/nm"
-check "and counts the same branches" fdata "$dir/pie.fdata" "$dir/pie.bolt" "$dir/nm"
+# without its libraries: no other return has such an address
+"$auxdecode" profile --module pie "$dir/pie.data" 2>/dev/null >"$dir/pie.own"
+check "and counts the same branches" fdata "$dir/pie.fdata" "$dir/pie.bolt" "$dir/nm" "$dir/pie.own"
 $bolt/llvm-bolt "$dir/pie" -o "$dir/bolted" -pa -p "$dir/pie.bolt" -reorder-blocks=ext-tsp \
 	-dyno-stats >"$dir/log" 2>&1
 is "$("$dir/bolted" 2>&1)" "$(cat "$dir/pie.out")" "llvm-bolt makes a program that does the same"
@@ -271,16 +276,20 @@ is "$("$auxdecode" profile -n 7 "$dir/pie.data" 2>/dev/null | grep -c '^[br]')" 
 is "$("$auxdecode" profile --to autofdo -n 2 "$dir/pie.data" 2>/dev/null | grep -c '^[a-z]')" 2 \
 	"so many functions"
 
-aarch64-linux-gnu-gcc-12 -g -O2 -static -o "$dir/a64" "$dir/p.c" 2>"$dir/log" &&
-	"$auxcap" -q -e soft_etm//u -o "$dir/a64.data" -- "$dir/a64" >>"$dir/log" 2>&1
-profile autofdo a64
-is $? 0 "A64: a profile"
-that "work was entered 10 times, its loop went round 3000 times" "$dir/a64.autofdo" \
-	awk '!/^ / { w = /^work:[0-9]*:10$/ } w && $0 == " 5: 3000" { ok = 1 } END { exit !ok }' \
-	"$dir/a64.autofdo"
-is "$("$auxdecode" profile "$dir/a64.data" 2>/dev/null | awk '/^range/ { n += $5 * $6 } END { print n }')" \
-	"$("$auxdecode" count "$dir/a64.data" 2>/dev/null | awk '/^total/ { print $3 }')" \
-	"the instructions that count counts"
+if [ -z "$(no_emulation)" ]; then
+	aarch64-linux-gnu-gcc-12 -g -O2 -static -o "$dir/a64" "$dir/p.c" 2>"$dir/log" &&
+		"$auxcap" -q -e soft_etm//u -o "$dir/a64.data" -- "$dir/a64" >>"$dir/log" 2>&1
+	profile autofdo a64
+	is $? 0 "A64: a profile"
+	that "work was entered 10 times, its loop went round 3000 times" "$dir/a64.autofdo" \
+		awk '!/^ / { w = /^work:[0-9]*:10$/ } w && $0 == " 5: 3000" { ok = 1 } END { exit !ok }' \
+		"$dir/a64.autofdo"
+	is "$("$auxdecode" profile "$dir/a64.data" 2>/dev/null | awk '/^range/ { n += $5 * $6 } END { print n }')" \
+		"$("$auxdecode" count "$dir/a64.data" 2>/dev/null | awk '/^total/ { print $3 }')" \
+		"the instructions that count counts"
+else
+	skip "$(no_emulation)" "A64: a profile"
+fi
 
 for f in wrapped/coresight-fib-trace1 wrapped/libxdc-foo wrapped/coresight-r5-freertos; do
 	if [ ! -e "$corpus/$f.perf.data" ]; then
