@@ -93,6 +93,47 @@ else
 	ok 1 "gcov comes with gcc"
 fi
 
+# A line of two functions, as inlined code has: what ran in the middle of a block of one
+# counts, though a block of the other ends there. (gcov forgets the first.)
+mkdir -p "$s/shared"
+cat >"$s/shared/shared.c" <<'E'
+int middle(int x)
+{
+#line 100
+	x += 1;
+	return 2 * x;
+}
+int end(int x)
+{
+#line 90
+	if (!x)
+		return 0;
+#line 100
+	if (x > 5) return 1;
+	return 2;
+}
+int main(int argc, char **argv)
+{
+	int sum = 0;
+	for (int i = 0; i < 7; i++)
+		sum += middle(i) & 1;
+	for (int i = 1; i < argc; i++)
+		sum += end(argv[i][0] - '0') & 1;
+	return sum & 1;
+}
+E
+gcc -O0 -g -o "$s/shared/plain" "$s/shared/shared.c" 2>"$s/shared/log"
+for args in '' 0 '0 3' '3 9'; do
+	# shellcheck disable=SC2086
+	"$auxcap" -q -e soft_pt//u -o "$s/shared/t.data" -- "$s/shared/plain" $args 2>>"$s/shared/log"
+	"$auxdecode" coverage --to lcov "$s/shared/t.data" 2>>"$s/shared/log" |
+		awk '/^SF:/ { own = /shared[.]c$/ } own && /^DA:100,/' >"$s/shared/got"
+	n=7
+	[[ $args != *3* ]] || n=8
+	[[ $args != *9* ]] || n=9
+	is "$(cat "$s/shared/got")" "DA:100,$n" "a line in two functions counts in both (${args:-no} arguments)"
+done
+
 d=$s/flow/t.data
 cover() { "$auxdecode" coverage "$@" "$d" 2>"$s/err"; }
 

@@ -9,9 +9,13 @@
  *   lines, plus the cycles within them (a loop on one line);
  * - any other line counts what the blocks ran that contain it.
  *
- * Functions that start at one place of the source (instances of a template) are a
- * group: each is counted by itself, and their lines are added up, so that
- * arcs of one do not mix with blocks of another.
+ * Each function is counted by itself, and what a line has in several (inlined code,
+ * instances of a template) is added up: arcs of one do not mix with blocks of another,
+ * and what parts of a recording count adds up to what all of it does. gcov does so for
+ * instances alone. Of other lines it forgets what ran in the middle of a block of one
+ * function if the line is the last of a block of another, even of one that never ran.
+ * That is kept where it is of use: a call that a lambda is an argument of counts as one
+ * execution of its line, however often the lambda is entered there.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -30,13 +34,14 @@
 /* What is known of one line while functions are counted. */
 struct sum {
 	uint32_t file, line;
+	uint64_t n;		/* of all functions so far */
+	uint64_t entries;	/* of lambdas that begin there; */
+	bool closed;		/* not counted: a block of their function ends there */
+	bool used;
+	/* of the function at hand, until merge_lines: */
 	uint64_t plain;		/* runs of blocks that end with other lines */
 	uint64_t last;		/* by the blocks whose last line it is */
-	uint64_t group;		/* of functions in groups */
-	bool has_last, used;
-	/* the same for the function at hand, until merge_lines: */
-	uint64_t own_plain, own_last;
-	bool own_has_last, listed, looked_above;
+	bool has_last, listed, looked_above;
 };
 
 /* A block of the function at hand and its last line. */
@@ -461,7 +466,7 @@ static int count_labels(struct maker *m, const struct elfimage_function *f)
 		s = line_sum(m, row->file, top);
 		if (!s)
 			return -AUX_E_NOMEM;
-		s->own_plain += graph_count(&m->counts, m->graph.insns[i].off);
+		s->plain += graph_count(&m->counts, m->graph.insns[i].off);
 	}
 	return 0;
 }
@@ -480,8 +485,7 @@ static int emit_lines(struct maker *m)
 			 sizeof(*l->lines)) < 0)
 			return -AUX_E_NOMEM;
 		l->lines[l->n_lines++] = (struct cover_line){
-			s->file, s->line,
-			(s->has_last ? s->last : s->plain) + s->group,
+			s->file, s->line, s->n + (s->closed ? 0 : s->entries),
 		};
 	}
 	return 0;
@@ -542,7 +546,7 @@ static int note_block_lines(struct maker *m, uint32_t block)
 		s = line_sum(m, row->file, row->line);
 		if (!s)
 			return -AUX_E_NOMEM;
-		s->own_plain += b->n;
+		s->plain += b->n;
 		if (!last || last->file != s->file || last->line < s->line)
 			last = s;
 	}
@@ -607,12 +611,16 @@ static int count_line(const struct graph *g, const uint32_t *v, size_t n,
 /*
  * Counts the lines of the function at hand that are the last of some block.
  * Sorting by the address of sums only brings the blocks of one line together;
- * the order of lines does not matter.
+ * the order of lines does not matter. Which lines those are does not depend on what ran.
  */
-static int count_lines(struct maker *m)
+static int count_lines(struct maker *m, bool ran)
 {
 	size_t n;
 
+	for (size_t i = 0; i < m->n_lasts; i++)
+		m->lasts[i].sum->has_last = true;
+	if (!ran)
+		return 0;
 	if (m->n_lasts)
 		qsort(m->lasts, m->n_lasts, sizeof(*m->lasts), by_sum);
 	while (m->cap_blocks < m->n_lasts) {
@@ -625,8 +633,7 @@ static int count_lines(struct maker *m)
 
 		for (n = 0; i + n < m->n_lasts && m->lasts[i + n].sum == s; n++)
 			m->blocks[n] = m->lasts[i + n].block;
-		s->own_has_last = true;
-		if (count_line(&m->graph, m->blocks, n, &s->own_last) < 0)
+		if (count_line(&m->graph, m->blocks, n, &s->last) < 0)
 			return -AUX_E_NOMEM;
 	}
 	return 0;
@@ -670,25 +677,24 @@ static int add_branches(struct maker *m)
 	return 0;
 }
 
-/* Adds the lines of the function at hand to the sums (a group: apart) and to *f. */
-static void merge_lines(struct maker *m, struct cover_function *f, bool is_group)
+/* Adds the lines of the function at hand to the sums and to *f. */
+static void merge_lines(struct maker *m, struct cover_function *f, bool lambda)
 {
 	for (size_t i = 0; i < m->n_listed; i++) {
 		struct sum *s = m->listed[i];
-		uint64_t n = s->own_has_last ? s->own_last : s->own_plain;
+		uint64_t n = s->has_last ? s->last : s->plain;
 
 		f->n_lines++;
 		f->n_hit += n != 0;
 		s->used = true;
-		if (is_group) {
-			s->group += n;
+		if (lambda && !s->has_last) {
+			s->entries += n;
 		} else {
-			s->plain += s->own_plain;
-			s->last += s->own_last;
-			s->has_last |= s->own_has_last;
+			s->n += n;
+			s->closed |= s->has_last;
 		}
-		s->own_plain = s->own_last = 0;
-		s->own_has_last = s->listed = s->looked_above = false;
+		s->plain = s->last = 0;
+		s->has_last = s->listed = s->looked_above = false;
 	}
 	m->n_listed = m->n_lasts = 0;
 }
@@ -725,8 +731,8 @@ static int count_function(struct maker *m, const struct elfimage_function *f)
 		rc = list_lines(m, f);
 	if (!rc)
 		rc = count_labels(m, f);
-	if (!rc && has_run(m, f))
-		rc = count_lines(m);
+	if (!rc)
+		rc = count_lines(m, has_run(m, f));
 	return rc ? rc : add_branches(m);
 }
 
@@ -796,16 +802,19 @@ static void place_lambdas(struct elfimage *im, struct elfimage_function *f,
 	}
 }
 
+static bool is_lambda(const struct elfimage_function *f)
+{
+	return f->name && !strcmp(f->name, "operator()");
+}
+
 /* False for functions that are in no source text, such as implicit
  * constructors. */
 static bool is_written(const struct elfimage_function *f)
 {
-	return (f->line && !f->is_artificial) ||
-	       (f->name && !strcmp(f->name, "operator()"));
+	return (f->line && !f->is_artificial) || is_lambda(f);
 }
 
-static int add_function(struct maker *m, const struct elfimage_function *f,
-			 bool is_group)
+static int add_function(struct maker *m, const struct elfimage_function *f)
 {
 	struct cover_lines *l = m->l;
 	struct cover_function *to;
@@ -823,7 +832,7 @@ static int add_function(struct maker *m, const struct elfimage_function *f,
 	};
 	if (elfimage_offset(m->module->image, f->entry, &off, &left))
 		to->n = graph_count(&m->counts, off - m->module->shift);
-	merge_lines(m, to, is_group);
+	merge_lines(m, to, is_lambda(f));
 	return 0;
 }
 
@@ -843,13 +852,6 @@ static int by_place(const void *a, const void *b)
 	return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
-static bool same_place(const struct elfimage_function *a,
-		       const struct elfimage_function *b)
-{
-	return a->file && b->file && !strcmp(a->file, b->file) &&
-	       a->line == b->line && a->column == b->column;
-}
-
 /* Remembers a module without debug information, for the hint. */
 static void note_bare(struct cover_lines *l, const struct cover_tally *t,
 		      const struct cover_module *m)
@@ -861,10 +863,7 @@ static void note_bare(struct cover_lines *l, const struct cover_tally *t,
 		snprintf(l->bare, sizeof(l->bare), "%s", m->path);
 }
 
-/*
- * Counts all functions of a module, in the order of the source, so that groups
- * are neighbours.
- */
+/* Counts all functions of a module, in the order of the source. */
 static int add_module(struct maker *m, const struct cover_tally *t,
 		       const struct cover_module *module)
 {
@@ -885,12 +884,8 @@ static int add_module(struct maker *m, const struct cover_tally *t,
 	place_lambdas(module->image, f, n);
 	if (!rc)
 		qsort(f, n, sizeof(*f), by_place);
-	for (size_t i = 0; i < n && !rc; i++) {
-		bool group = (i && same_place(&f[i - 1], &f[i])) ||
-			     (i + 1 < n && same_place(&f[i], &f[i + 1]));
-
-		rc = add_function(m, &f[i], group);
-	}
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = add_function(m, &f[i]);
 	graph_counts_fini(&m->counts);
 	free(f);
 	return rc;
@@ -941,7 +936,7 @@ int cover_lines_of(struct cover_lines *l, const struct cover_tally *t,
 	rc = f ? graph_counts_init(&m.counts, t, module) : 0;
 	if (f && !rc) {
 		place_lambdas(module->image, f, 1);
-		rc = add_function(&m, f, false);
+		rc = add_function(&m, f);
 	}
 	if (!rc)
 		rc = emit_lines(&m);
