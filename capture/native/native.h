@@ -7,8 +7,9 @@
  * alone, and is left at one of its exits. It follows fall-throughs; or a way that the
  * program was seen to take, through any branches, with an exit for each other way. All
  * that the program can see stays as it is: registers and flags (only lea, mov and jrcxz
- * are added), return addresses, the stack (what is below its pointer, too), the address in
- * a fault (native_insn says which instruction an address of the cache belongs to).
+ * are added, and comparisons that put the flags back), return addresses, the stack (what is
+ * below its pointer, too), the address in a fault (native_insn says which instruction an
+ * address of the cache belongs to).
  * Instructions that cannot be copied exactly are not: the unit ends before them, at a trap.
  *
  * Records. One word for each exit that is taken, in the ring of the thread: the
@@ -33,7 +34,9 @@
  *
  * Code that may change any time, unseen (it can be written, or is shared), is compared
  * with what was copied each time that it is about to run: when its unit is entered, and
- * after each store that is not to the stack.
+ * after each store that is not to the stack. In one unit, what was compared stays the same
+ * until such a store: another thread's is seen when the next unit is entered, as a CPU may
+ * run what it has fetched.
  *
  * Others may run in the cache at any time: what is written goes beyond what
  * they can reach, except for links, which are single aligned stores.

@@ -20,6 +20,7 @@ enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
 #define MAX_DIFFERS 512
 #define MAX_CONDITIONS 15	/* of a loop that is copied several times */
 #define SAME_MAX 48	/* bytes that are compared at once, and an instruction */
+#define MAX_SAME 16	/* ranges that are known to be the same */
 
 /* A copy in the making. */
 struct gen {
@@ -524,8 +525,11 @@ struct unit {
 	uint8_t *taken[NATIVE_MAX_EXITS];	/* rel32 of what leads to exits */
 	uint16_t n_conditions;
 	uint16_t round, round_conditions;	/* of a loop; 0: there is none */
-	uint64_t same_from, same_to;	/* code that was compared, and is run
-					 * before the next store */
+	/* code that was compared in this unit, and not stored to since */
+	struct {
+		uint64_t from, to;
+	} same[MAX_SAME];
+	unsigned n_same;
 	/* jumps of comparisons, rel32, to exits; in their order */
 	struct {
 		uint8_t *disp;
@@ -575,10 +579,8 @@ static uint64_t way_of(struct unit *u)
  * the copy goes on, 0: the unit ends here. */
 static uint64_t follow(struct unit *u, uint64_t ip, uint64_t way)
 {
-	if (u->way && way == ip && u->at < u->way->n) {
-		u->same_from = u->same_to = 0;
+	if (u->way && way == ip && u->at < u->way->n)
 		return ip;
-	}
 	end_direct(u, ip);
 	return 0;
 }
@@ -618,8 +620,6 @@ static uint64_t copy_condition(struct unit *u, const struct shape *s,
 	u->n_conditions++;
 	if (u->way)
 		return follow(u, again ? in->target : next, way);
-	if (again)
-		u->same_from = u->same_to = 0;
 	return again ? in->target : next;
 }
 
@@ -651,7 +651,6 @@ static uint64_t copy_branch(struct unit *u, const struct shape *s,
 			return 0;
 		}
 		u->taken[e - u->copy->exits] = put_expect(&u->g, way);
-		u->same_from = u->same_to = 0;
 		return way;
 	}
 }
@@ -736,53 +735,104 @@ static uint64_t same_length(const struct unit *u, uint64_t ip)
 	return at - ip;
 }
 
-/* Compares n bytes at ip, 8, 4, 2 or 1, with those of now; no flags. */
-static void put_compare(struct unit *u, uint64_t ip, const uint8_t *now,
+/* What a comparison uses: RCX, and of RAX what holds the flags. Only they tell two values
+ * apart in one instruction with the branch. */
+static void begin_compare(struct gen *g)
+{
+	save(g, RAX, SLOT(rax));
+	save(g, RCX, SLOT(rcx));
+	PUT(g, 0x9f);			/* lahf */
+	PUT(g, 0x0f, 0x90, 0xc0);	/* seto %al */
+}
+
+static void end_compare(struct gen *g)
+{
+	PUT(g, 0x04, 0x7f);		/* add $0x7f, %al: overflows if it is 1 */
+	PUT(g, 0x9e);			/* sahf */
+	load(g, RAX, SLOT(rax));
+	load(g, RCX, SLOT(rcx));
+}
+
+/* cmp imm, code: of n bytes, 4 or 1. base: what RCX holds, 0: nothing. */
+static void put_compare_short(struct gen *g, uint64_t ip, uint64_t base, const uint8_t *now,
+			      unsigned n)
+{
+	uint8_t op = n == 4 ? 0x81 : 0x80;
+
+	if (base) {
+		PUT(g, op, 0x79, (uint8_t)(ip - base));
+	} else {
+		PUT(g, op, 0x3d);
+		put32(g, (uint32_t)(ip - (here(g) + 4 + n)));
+	}
+	put(g, now, n);
+}
+
+/* Compares n bytes at ip, 8, 4 or 1, with those of now. */
+static void put_compare(struct unit *u, uint64_t ip, uint64_t base, const uint8_t *now,
 			unsigned n)
 {
 	struct gen *g = &u->g;
-	uint64_t value = 0;
+	uint64_t value;
 
-	memcpy(&value, now, n);
-	move_address(g, RAX, ip);
-	if (n == 8)
-		PUT(g, 0x48, 0x8b, 0x08);	/* mov (%rax), %rcx */
-	else if (n == 4)
-		PUT(g, 0x8b, 0x08);
-	else
-		PUT(g, 0x0f, n == 2 ? 0xb7 : 0xb6, 0x08);
-	move_address(g, RAX, -value);
-	PUT(g, 0x48, 0x8d, 0x0c, 0x01);		/* lea (%rcx,%rax), %rcx */
-	PUT(g, 0xe3, 5, 0xe9);			/* jrcxz over jmp to the exit */
+	if (n == 8) {
+		memcpy(&value, now, n);
+		move_address(g, RCX, value);
+		PUT(g, 0x48, 0x39, 0x0d);	/* cmp %rcx, code(%rip) */
+		put32(g, (uint32_t)(ip - (here(g) + 4)));
+	} else {
+		put_compare_short(g, ip, base, now, n);
+	}
+	PUT(g, 0x0f, 0x85);			/* jne to the exit */
 	u->differs[u->n_differs].disp = g->p;
 	u->differs[u->n_differs++].exit = (uint16_t)(u->copy->n_exits - 1);
 	put32(g, 0);
+}
+
+/* Until the next store. */
+static void note_same(struct unit *u, uint64_t from, uint64_t to)
+{
+	unsigned i = u->n_same < MAX_SAME ? u->n_same++ : to % MAX_SAME;
+
+	u->same[i].from = from;
+	u->same[i].to = to;
+}
+
+/* The size bytes at ip were compared. */
+static bool is_same(const struct unit *u, uint64_t ip, unsigned size)
+{
+	unsigned i;
+
+	for (i = 0; i < u->n_same; i++)
+		if (ip >= u->same[i].from && ip + size <= u->same[i].to)
+			return true;
+	return false;
 }
 
 /* Before the copy of the instruction at ip. */
 static void compare_code(struct unit *u, uint64_t ip)
 {
 	struct native_exit *e;
-	uint64_t at, n = same_length(u, ip);
+	uint64_t at, n = same_length(u, ip), base = 0;
 	uint8_t bytes[15];
 	unsigned size;
 
 	e = new_exit(u, NATIVE_CHANGED, ip);
 	e->compare = here(&u->g);
-	save(&u->g, RAX, SLOT(rax));
-	save(&u->g, RCX, SLOT(rcx));
+	begin_compare(&u->g);
+	if (!reaches(&u->g, ip, 0) || !reaches(&u->g, ip + n, NATIVE_MAX_CODE)) {
+		base = ip;
+		move_address(&u->g, RCX, ip);
+	}
 	for (at = ip; at < ip + n; at += size) {
-		size = ip + n - at >= 8 ? 8 : ip + n - at >= 4 ? 4 :
-		       ip + n - at >= 2 ? 2 : 1;
+		size = ip + n - at >= 8 && !base ? 8 : ip + n - at >= 4 ? 4 : 1;
 		if (u->src->fetch(u->src->priv, at, bytes) < size)
 			break;
-		put_compare(u, at, bytes, size);
+		put_compare(u, at, base, bytes, size);
 	}
-	load(&u->g, RAX, SLOT(rax));
-	load(&u->g, RCX, SLOT(rcx));
+	end_compare(&u->g);
 	e->compared = here(&u->g);
-	u->same_from = ip;
-	u->same_to = ip + n;
+	note_same(u, ip, ip + n);
 }
 
 /* Copies the instruction at ip; returns as follow(). */
@@ -797,15 +847,14 @@ static uint64_t copy_insn(struct unit *u, uint64_t ip)
 		end_trap(u, ip);
 		return 0;
 	}
-	if (u->src->changes(u->src->priv, ip) &&
-	    (ip < u->same_from || ip >= u->same_to))
+	if (u->src->changes(u->src->priv, ip) && !is_same(u, ip, x.size))
 		compare_code(u, ip);
 	*in = (struct native_insn){ .ip = ip, .size = x.size, .cls = x.cls,
 				    .target = ip + x.size + (uint64_t)x.disp,
 				    .at = here(&u->g), .far = NATIVE_NO_REG };
 	u->copy->n_insns++;
-	if (x.cls != X86_OTHER && x.cls != X86_COND)
-		u->same_from = u->same_to = 0;
+	if (may_store(&s))
+		u->n_same = 0;
 	if (x.cls != X86_OTHER)
 		ip = copy_branch(u, &s, in);
 	else
@@ -826,8 +875,7 @@ static void put_tail(struct unit *u)
 		if (e->kind == NATIVE_CHANGED) {
 			for (; k < u->n_differs && u->differs[k].exit == i; k++)
 				land32(g, u->differs[k].disp);
-			load(g, RAX, SLOT(rax));
-			load(g, RCX, SLOT(rcx));
+			end_compare(g);
 			e->trap = here(g);
 			PUT(g, 0xcc);
 			continue;

@@ -225,6 +225,14 @@ static void after_syscall(struct step_thread *t, struct user_regs_struct *r,
 		t->regs.rax = SYS_getpid;
 }
 
+/* The flags that a comparison has in RAX: OF in AL, the others in AH. */
+static uint64_t compared_flags(const struct user_regs_struct *r)
+{
+	uint64_t mask = 0x8d5;	/* OF, SF, ZF, AF, PF, CF */
+
+	return (r->eflags & ~mask) | (r->rax >> 8 & 0xd5) | (r->rax & 1) << 11;
+}
+
 /* Code that was to be compared cannot be read: it faults when it is to run. */
 static bool fault_comparing(struct step_thread *t, struct user_regs_struct *r,
 			    const struct native_unit *u)
@@ -235,6 +243,7 @@ static bool fault_comparing(struct step_thread *t, struct user_regs_struct *r,
 	for (i = 0; i < u->n_exits; i++, e++) {
 		if (r->rip < e->compare || r->rip >= e->compared)
 			continue;
+		r->eflags = compared_flags(r);
 		r->rax = slots_of(t)->rax;
 		r->rcx = slots_of(t)->rcx;
 		step_native_report_prefix(t, u, e->n_insns);
