@@ -9,7 +9,8 @@
  * h * M^n + block, in constant time. So whatever comes again is hashed once,
  * and its sums are added from then on:
  *
- *	totals    per thread, stream, all; hash, instructions, branches, gaps
+ *	totals    per thread, stream, all; hash, instructions, branches, gaps. The hash of
+ *		  all is made of the streams' at the end (sum_streams)
  *	run       what was added since the thread or stream last changed
  *	path      kept by the decoder: its sums are in path->user, one join
  *	step      part of paths: its sums are in step->user
@@ -168,36 +169,21 @@ int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream)
 	return 0;
 }
 
-void count_totals_append(struct count_totals *t, uint64_t from, uint64_t to,
-			 uint64_t n)
-{
-	uint64_t power = power_of(t, n);
-	uint64_t less = iphash_reduce((unsigned __int128)iphash_reduce(from) *
-				      power);
-	struct iphash_block block = { .value = iphash_reduce(iphash_reduce(to) +
-							     IPHASH_P - less),
-				      .power = power, .n = n };
-
-	if (t->threads.current)
-		iphash_append_block(&t->threads.current->hash, &block);
-	if (t->streams.current)
-		iphash_append_block(&t->streams.current->hash, &block);
-	iphash_append_block(&t->all.hash, &block);
-}
-
 void count_totals_add(struct count_totals *t, struct count_run *run)
 {
-	struct tally *v[3] = { t->threads.current, t->streams.current,
-			       &t->all };
+	struct tally *v[2] = { t->threads.current, t->streams.current };
+	struct iphash_block block = { .value = iphash_reduce(run->value),
+				      .power = power_of(t, run->n), .n = run->n };
 
-	count_totals_append(t, 0, run->value, run->n);
-	for (int i = 0; i < 3; i++) {
-		if (!v[i])
-			continue;
+	for (int i = 0; i < 2 && v[i]; i++) {
+		iphash_append_block(&v[i]->hash, &block);
 		v[i]->n_branches += run->n_branches;
 		v[i]->n_gaps += run->n_gaps;
 		v[i]->n_payloads += run->n_payloads;
 	}
+	t->all.n_branches += run->n_branches;
+	t->all.n_gaps += run->n_gaps;
+	t->all.n_payloads += run->n_payloads;
 	*run = (struct count_run){ 0 };
 }
 
@@ -301,9 +287,29 @@ static void put_tallies(const struct count_totals *all, struct outbuf *out,
 	outbuf_str(out, "]");
 }
 
+/*
+ * The hash of the total: of the streams' addresses, one stream after the other by number.
+ * Every stream has its own order, so this takes no order between them, which each stint
+ * of a merge would have to wait for.
+ */
+static void sum_streams(struct count_totals *t)
+{
+	t->all.hash = (struct iphash){ 0 };
+	if (t->streams.n)
+		qsort(t->streams.v, t->streams.n, sizeof(struct tally *), compare_ids);
+	for (size_t i = 0; i < t->streams.n; i++) {
+		const struct iphash *h = &t->streams.v[i]->hash;
+		struct iphash_block block = { .value = h->value, .power = power_of(t, h->n),
+					      .n = h->n };
+
+		iphash_append_block(&t->all.hash, &block);
+	}
+}
+
 static void count_totals_json(struct count_totals *t, struct outbuf *out,
 			      bool sha)
 {
+	sum_streams(t);
 	put_tallies(t, out, "thread", &t->threads, sha);
 	put_tallies(t, out, "stream", &t->streams, sha);
 	outbuf_printf(out, ",\n\"total\":{\"threads\":%zu", t->threads.n);
@@ -313,6 +319,7 @@ static void count_totals_json(struct count_totals *t, struct outbuf *out,
 static void count_totals_print(struct count_totals *t, struct outbuf *out,
 			       bool sha)
 {
+	sum_streams(t);
 	print_tallies(t, out, "thread", &t->threads, sha);
 	print_tallies(t, out, "stream", &t->streams, sha);
 	print_tally(t, out, "total", &t->all, sha);
@@ -1108,7 +1115,7 @@ static const struct option_row count_options[] = {
 
 const struct sink_ops sink_count = {
 	.name = "count",
-	.needs = SINK_TAKES_PATHS,
+	.needs = SINK_TAKES_PATHS | SINK_THREAD_ORDER,
 	.options = count_options,
 	.config_size = sizeof(struct count_config),
 	.open = open_count,

@@ -57,13 +57,9 @@ struct count_totals {
 
 /* These are the current ones from now on. 0, or -AUX_E_NOMEM. */
 int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream);
-/* Appends to the current ones, if there are any, and to all; empties the
- * run. */
+/* Appends to the current ones, if there are any, and adds to all what has no order;
+ * empties the run. */
 void count_totals_add(struct count_totals *t, struct count_run *run);
-/* Appends, as it does, what comes in a sequence between two places, of which hashes
- * are known as a count_run has them: n instructions. */
-void count_totals_append(struct count_totals *t, uint64_t from, uint64_t to,
-			 uint64_t n);
 
 /*
  * What a step or a kept path adds stays with it, in user: [0]

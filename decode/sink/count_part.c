@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * count: partial results. A worker adds up a chunk; what comes of it is a list
- * of runs, each of one thread, and a list of the ranges that do not fit the code.
- * A run goes on from stint to stint, and where one ends only its hash and number
- * of instructions up to there are noted: the hash of what is between two such
- * marks follows from theirs. The session's thread appends what no other stream
- * interrupts to the totals, of however many stints it is, and prints the
- * mismatches.
+ * of runs, one for each stint, and a list of the ranges that do not fit the code.
+ * The session's thread appends the runs to the totals and prints the mismatches.
  *
  * A counter is with the partial result that a worker fills, and then goes to the
  * sink's pool with all that it knows of the code: the next chunk needs the same. So
@@ -21,16 +17,10 @@
 #include "decode/sink/columns.h"
 #include "decode/sink/count.h"
 
-/* What one thread ran, in stints in a row. */
+/* What one thread ran in one stint. */
 struct partial_run {
-	uint32_t tid, stream;
-	uint32_t first, last;	/* stints */
+	uint32_t tid, stream, stint;
 	struct count_run run;
-};
-
-/* The run that a stint ends in, from its start to the end of the stint. */
-struct mark {
-	uint64_t value, n;	/* as in struct count_run */
 };
 
 /* A range that does not fit the code; it is printed when its stint is
@@ -51,16 +41,12 @@ struct partial {
 	struct count_pool *pool;
 	struct idle_counter *counter;	/* NULL: from the pool when flow comes. Its
 					 * run is that of: */
-	uint32_t tid, stream, first;
-	uint32_t stint;		/* that came last */
+	uint32_t tid, stream, stint;
 	struct partial_run *runs;	/* by stint */
-	struct mark *marks;	/* of the stints before the last */
 	struct mismatch *mismatches;	/* by stint */
 	size_t n_runs, cap_runs, n_mismatches, cap_mismatches;
-	size_t n_marks, cap_marks;
 	/* the session's: */
 	size_t joined_runs, joined_mismatches;
-	struct mark joined;	/* of the run after those */
 };
 
 struct idle_counter {
@@ -96,7 +82,6 @@ static void free_counter(struct idle_counter *i)
 static void free_partial(struct partial *p)
 {
 	free(p->runs);
-	free(p->marks);
 	free(p->mismatches);
 	free(p);
 }
@@ -189,7 +174,6 @@ static struct partial *take_partial(struct count_pool *pool)
 		return calloc(1, sizeof(*p));
 	*p = (struct partial){
 		.runs = p->runs, .cap_runs = p->cap_runs,
-		.marks = p->marks, .cap_marks = p->cap_marks,
 		.mismatches = p->mismatches,
 		.cap_mismatches = p->cap_mismatches,
 	};
@@ -225,7 +209,7 @@ void count_partial_free(void *partial)
 	pthread_mutex_unlock(&p->pool->lock);
 }
 
-/* The counter's run ends in the stint that came last. */
+/* The counter's run ends with its stint. */
 static int save_run(struct partial *p)
 {
 	struct count_run *run = p->counter ? &p->counter->c.run : NULL;
@@ -235,23 +219,9 @@ static int save_run(struct partial *p)
 	if (array_grow(&p->runs, p->n_runs, &p->cap_runs, sizeof(*p->runs)))
 		return -AUX_E_NOMEM;
 	p->runs[p->n_runs++] = (struct partial_run){
-		p->tid, p->stream, p->first, p->stint, *run,
+		p->tid, p->stream, p->stint, *run,
 	};
 	*run = (struct count_run){ 0 };
-	return 0;
-}
-
-/* Marks the stints up to that one. */
-static int mark_stints(struct partial *p, uint32_t stint)
-{
-	const struct count_run *run = &p->counter->c.run;
-
-	while (p->n_marks < stint) {
-		if (array_grow(&p->marks, p->n_marks, &p->cap_marks,
-			       sizeof(*p->marks)))
-			return -AUX_E_NOMEM;
-		p->marks[p->n_marks++] = (struct mark){ run->value, run->n };
-	}
 	return 0;
 }
 
@@ -260,17 +230,11 @@ int count_partial_flow(void *partial, uint32_t stint,
 		       size_t n)
 {
 	struct partial *p = partial;
-	const struct count_run *run;
 
 	if (!p->counter && take_counter(p))
 		return -AUX_E_NOMEM;
-	if (mark_stints(p, stint))
+	if ((p->stint != stint || p->tid != ctx->tid || p->stream != ctx->stream) && save_run(p))
 		return -AUX_E_NOMEM;
-	if ((p->tid != ctx->tid || p->stream != ctx->stream) && save_run(p))
-		return -AUX_E_NOMEM;
-	run = &p->counter->c.run;
-	if (!run->n && !run->n_gaps && !run->n_payloads)
-		p->first = stint;
 	p->tid = ctx->tid;
 	p->stream = ctx->stream;
 	p->stint = stint;
@@ -304,28 +268,12 @@ static void join_mismatches(struct count *c, struct partial *p, uint32_t stint)
 	}
 }
 
-/* Joins a run up to a mark, of it, from what was joined of it before. */
-static int join_run(struct count *c, struct partial *p,
-		    const struct partial_run *run, const struct mark *to)
-{
-	struct sink_report *report = c->env.report;
-	uint64_t n = to->n - p->joined.n;
-	struct count_totals *t = &c->totals;
-
-	if (count_totals_select(t, run->tid, run->stream))
-		return -AUX_E_NOMEM;
-	count_totals_append(t, p->joined.value, to->value, n);
-	report->n_insns += n;
-	report->n_lines += n;
-	p->joined = *to;
-	return 0;
-}
-
 /* The report follows from the runs and the mismatches: it is not kept by
  * stint. */
 int count_partial_join(void *sink, void *partial, uint32_t stint)
 {
 	struct count *c = sink;
+	struct sink_report *report = c->env.report;
 	struct partial *p = partial;
 	int rc = save_run(p);
 
@@ -334,17 +282,15 @@ int count_partial_join(void *sink, void *partial, uint32_t stint)
 	join_mismatches(c, p, stint);
 	while (rc == 0 && p->joined_runs < p->n_runs) {
 		struct partial_run *run = &p->runs[p->joined_runs];
-		struct mark end = { run->run.value, run->run.n };
 
-		if (run->first > stint)
+		if (run->stint > stint)
 			break;
-		if (run->last > stint)
-			return join_run(c, p, run, &p->marks[stint]);
-		rc = join_run(c, p, run, &end);
-		c->env.report->n_payloads += run->run.n_payloads;
-		run->run.value = run->run.n = 0;
+		if (count_totals_select(&c->totals, run->tid, run->stream))
+			return -AUX_E_NOMEM;
+		report->n_insns += run->run.n;
+		report->n_lines += run->run.n;
+		report->n_payloads += run->run.n_payloads;
 		count_totals_add(&c->totals, &run->run);
-		p->joined = (struct mark){ 0 };
 		p->joined_runs++;
 	}
 	return rc;
