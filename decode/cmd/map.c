@@ -229,8 +229,8 @@ static bool is_done(const struct fleet_kind *kind, const char *unit, const char 
 	return done;
 }
 
-/* The rows of a recording, at their begin. */
-static int map_rows_of(struct fleet_join *join, const struct map_run *of, const char *path,
+/* The rows of a recording, at their begin, in a file that the caller closes. */
+static int map_rows_of(FILE **rows, const struct map_run *of, const char *path,
 		       struct aux_diag *diag)
 {
 	struct cmd_options one = *of->o;
@@ -238,6 +238,7 @@ static int map_rows_of(struct fleet_join *join, const struct map_run *of, const 
 	FILE *f = tmpfile();
 	int rc;
 
+	*rows = NULL;
 	if (!f)
 		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET, "cannot make a temporary file: %s",
 				strerror(errno));
@@ -248,7 +249,34 @@ static int map_rows_of(struct fleet_join *join, const struct map_run *of, const 
 		fclose(f);
 		return rc ? rc : -AUX_E_IO;
 	}
-	return fleet_join_add(join, of->head->kind, f, path);
+	*rows = f;
+	return 0;
+}
+
+/* The rows of several, joined. *at: the recording at fault. */
+static int join_rows_of(FILE **rows, const struct map_run *run, const char **at,
+			struct aux_diag *diag)
+{
+	const struct cmd_options *o = run->o;
+	const char *which = NULL;
+	struct fleet_join *join = fleet_join_new(&which, diag);
+	FILE *f;
+	int rc = join ? 0 : -AUX_E_NOMEM;
+
+	*rows = NULL;
+	for (size_t i = 0; i < o->n_paths && !rc; i++) {
+		rc = map_rows_of(&f, run, *at = o->paths[i], diag);
+		if (!rc)
+			rc = fleet_join_add(join, run->head->kind, f, *at);
+	}
+	if (!rc) {
+		*at = NULL;
+		rc = fleet_join_rows(join, rows);
+	}
+	if (which)
+		*at = which;
+	fleet_join_free(join);
+	return rc;
 }
 
 int fleet_map(const struct cmd_options *o, const struct fleet_kind *kind, const char *unit,
@@ -257,24 +285,18 @@ int fleet_map(const struct cmd_options *o, const struct fleet_kind *kind, const 
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct fleet_head head = { .kind = kind };
 	const struct map_run run = { .o = o, .head = &head, .unit = unit, .indexes = indexes };
-	const char *which = NULL, *at = NULL;
-	struct fleet_join *join = fleet_join_new(&which, &diag);
+	const char *at = o->n_paths ? o->paths[0] : NULL;
 	struct cmd_out out = { 0 };
 	FILE *rows = NULL;
-	int rc = join ? 0 : -AUX_E_NOMEM, status = CMD_OK;
+	/* rows of one are sorted already: reading them again was 4 % of a unit of branches */
+	int rc = o->n_paths == 1 ? map_rows_of(&rows, &run, at, &diag) :
+				   join_rows_of(&rows, &run, &at, &diag), status;
 
-	for (size_t i = 0; i < o->n_paths && !rc; i++)
-		rc = map_rows_of(join, &run, at = o->paths[i], &diag);
 	if (!rc) {
 		at = NULL;
 		rc = fleet_head_settle(&head, &diag);
 	}
-	if (!rc)
-		rc = fleet_join_rows(join, &rows);
-	if (rc)
-		status = cmd_failed(which ? which : at, rc, &diag);
-	else
-		status = cmd_out_open(&out, o);
+	status = rc ? cmd_failed(at, rc, &diag) : cmd_out_open(&out, o);
 	if (out.buf) {
 		fleet_head_write(&head, out.buf);
 		fleet_copy_rows(out.buf, rows);
@@ -282,7 +304,6 @@ int fleet_map(const struct cmd_options *o, const struct fleet_kind *kind, const 
 	}
 	if (rows)
 		fclose(rows);
-	fleet_join_free(join);
 	fleet_head_fini(&head);
 	return cmd_out_close(&out, o, status);
 }
