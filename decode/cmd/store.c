@@ -21,6 +21,7 @@
 
 #include "common/array.h"
 #include "common/diag.h"
+#include "common/idmap.h"
 #include "common/outfile.h"
 #include "decode/cmd/units.h"
 #include "decode/lib/elf/elf.h"
@@ -32,6 +33,7 @@ struct store_file {
 	bool missing;
 	size_t recording;	/* the last that maps it, from 1 on */
 	size_t n;		/* how many do */
+	uint32_t next;		/* another of the same hash, + 1; 0: none */
 };
 
 struct store {
@@ -39,6 +41,7 @@ struct store {
 	const char *dir;
 	struct store_file *v;
 	size_t n, cap;
+	struct idmap index;	/* by hash of path and id */
 	size_t n_recordings, n_new, n_there;
 	uint64_t n_bytes;	/* new ones */
 };
@@ -137,18 +140,35 @@ static int add_code(struct store *s, struct elfimage *im, struct aux_diag *diag)
 
 /* ---- recordings ---- */
 
-/* NULL: out of memory. */
+/* FNV-1a */
+static uint64_t hash_of(uint64_t h, const char *text)
+{
+	for (; *text; text++)
+		h = (h ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+/* Ten thousand recordings map the same few thousand files. NULL: out of memory. */
 static struct store_file *find_file(struct store *s, const char *path, const char *id)
 {
+	uint64_t key = hash_of(hash_of(UINT64_C(0xcbf29ce484222325) ^ s->index.salt, id), path);
+	int64_t at = idmap_find(&s->index, key), first = at;
 	struct store_file f = { .path = NULL };
 
-	for (size_t i = s->n; i--;)
-		if (!strcmp(s->v[i].path, path) && !strcmp(s->v[i].id, id))
-			return &s->v[i];
+	for (; at >= 0; at = (int64_t)s->v[at].next - 1)
+		if (!strcmp(s->v[at].path, path) && !strcmp(s->v[at].id, id))
+			return &s->v[at];
 	memcpy(f.id, id, strlen(id) + 1);
-	f.path = strdup(path);
+	f.next = first < 0 ? 0 : s->v[first].next;
+	f.path = s->n < UINT32_MAX ? strdup(path) : NULL;
 	if (!f.path || array_append(&s->v, &s->n, &s->cap, &f, sizeof(f))) {
 		free(f.path);
+		return NULL;
+	}
+	if (first >= 0) {
+		s->v[first].next = (uint32_t)s->n;
+	} else if (idmap_add(&s->index, key, (uint32_t)s->n - 1) < 0) {
+		free(s->v[--s->n].path);
 		return NULL;
 	}
 	return &s->v[s->n - 1];
@@ -326,7 +346,7 @@ static size_t print_missing(struct store *s)
 
 int cmd_store(const struct cmd_options *o)
 {
-	struct store s = { .o = o, .dir = o->output.path };
+	struct store s = { .o = o, .dir = o->output.path, .index = { .salt = idmap_salt() } };
 	struct cmd_files files = { 0 };
 	size_t n_missing;
 	int status;
@@ -346,5 +366,6 @@ int cmd_store(const struct cmd_options *o)
 	while (s.n)
 		free(s.v[--s.n].path);
 	free(s.v);
+	idmap_fini(&s.index);
 	return status ? status : n_missing ? CMD_GAPS : CMD_OK;
 }
