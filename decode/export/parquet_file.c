@@ -25,6 +25,7 @@
 #include "decode/export/parquet_file.h"
 
 #define ZSTD_LEVEL 1
+#define ROWS 64			/* a multiple of 8, of which PARQUET_ROWS is one */
 #define MAX_DEPTH 8		/* of structures in structures */
 
 enum { TYPE_INT64 = 2, TYPE_BYTES = 6 };
@@ -43,6 +44,13 @@ struct parquet_file {
 	int64_t recording;
 	struct parquet_column columns[TABLE_COLUMNS + 1];
 	size_t n_rows, max_rows;	/* that wait, and for which there is room */
+	/* rows that are not in the columns yet, which are far apart in memory: each gets some
+	 * at a time */
+	struct {
+		union table_value values[ROWS][TABLE_COLUMNS];
+		uint32_t nulls[ROWS];
+		unsigned n;
+	} rows;
 	uint64_t all_rows;
 	struct parquet_encoder *encoder;
 	struct parquet_chunk chunk;
@@ -389,7 +397,7 @@ static void put_footer(const struct parquet_file *f, struct outbuf *out)
 /* Room in all columns for more rows than there are. */
 static int grow_columns(struct parquet_file *f)
 {
-	size_t max = f->max_rows ? f->max_rows * 2 : 64;
+	size_t max = f->max_rows ? f->max_rows * 2 : ROWS;
 
 	max = max < PARQUET_ROWS ? max : PARQUET_ROWS;
 	for (unsigned i = 0; i < f->n_columns; i++) {
@@ -406,46 +414,74 @@ static int grow_columns(struct parquet_file *f)
 	return 0;
 }
 
-/* One of a column that may have NULLs, which take no place among the values. */
-static inline void add_some(struct parquet_column *c, size_t row, uint64_t v, bool is_null)
+/* NULLs take no place among the values, and the bytes of present are of 8 rows. */
+static void add_some(struct parquet_file *f, unsigned column)
 {
-	unsigned bit = row & 7;
-	uint8_t before = bit ? c->present[row / 8] : 0;
+	struct parquet_column *c = &f->columns[column];
+	uint64_t *to = c->values + c->n;
+	uint64_t present = 0;
 
-	c->present[row / 8] = (uint8_t)(before | (unsigned)!is_null << bit);
-	c->values[c->n] = v;
-	c->n += !is_null;
+	for (unsigned i = 0; i < f->rows.n; i++) {
+		const union table_value *v = &f->rows.values[i][column];
+		unsigned is_there = !(f->rows.nulls[i] >> column & 1);
+
+		*to = c->text ? (uintptr_t)v->text : v->v;
+		to += is_there;
+		present |= (uint64_t)is_there << i;
+	}
+	c->n = (size_t)(to - c->values);
+	present = htole64(present);
+	memcpy(c->present + f->n_rows / 8, &present, (f->rows.n + 7) / 8);
+}
+
+static void add_all(struct parquet_file *f, unsigned column)
+{
+	uint64_t *to = f->columns[column].values + f->n_rows;
+
+	for (unsigned i = 0; i < f->rows.n; i++)
+		to[i] = f->rows.values[i][column].v;
+}
+
+/* The rows become ends of columns. */
+static int flush_rows(struct parquet_file *f)
+{
+	int err = f->n_rows + ROWS <= f->max_rows ? 0 : grow_columns(f);
+
+	if (err)
+		return err;
+	for (unsigned i = 0; i < f->table->n_columns; i++) {
+		if (f->columns[i].optional)
+			add_some(f, i);
+		else
+			add_all(f, i);
+	}
+	for (unsigned i = 0; i < f->rows.n && f->has_recording; i++)
+		f->columns[f->table->n_columns].values[f->n_rows + i] = (uint64_t)f->recording;
+	f->n_rows += f->rows.n;
+	f->rows.n = 0;
+	return f->n_rows < PARQUET_ROWS ? 0 : write_group(f);
 }
 
 int parquet_file_put(struct parquet_file *f, const struct table_row *r)
 {
-	size_t row = f->n_rows;
-	int err = row < f->max_rows ? 0 : grow_columns(f);
+	unsigned n = f->rows.n++;
 
-	if (err)
-		return err;
-	for (unsigned i = 0; i < r->n; i++) {
-		struct parquet_column *c = &f->columns[i];
-		uint64_t v = c->text ? (uintptr_t)r->values[i].text : r->values[i].v;
-
-		if (c->optional)
-			add_some(c, row, v, table_is_null(r, i));
-		else
-			c->values[row] = v;
-	}
-	if (f->has_recording)
-		f->columns[r->n].values[row] = (uint64_t)f->recording;
-	return ++f->n_rows < PARQUET_ROWS ? 0 : write_group(f);
+	memcpy(f->rows.values[n], r->values, f->table->n_columns * sizeof(r->values[0]));
+	f->rows.nulls[n] = r->nulls;
+	return n + 1 < ROWS ? 0 : flush_rows(f);
 }
 
 /* ---- begin and end ---- */
 
 int parquet_file_finish(struct parquet_file *f)
 {
-	int err = f->n_rows ? write_group(f) : 0;
-	struct outbuf *footer = err ? NULL : outbuf_new(-1);
+	int err = f->rows.n ? flush_rows(f) : 0;
+	struct outbuf *footer;
 	uint32_t n;
 
+	if (!err && f->n_rows)
+		err = write_group(f);
+	footer = err ? NULL : outbuf_new(-1);
 	if (!footer)
 		return err ? err : -AUX_E_NOMEM;
 	put_footer(f, footer);
