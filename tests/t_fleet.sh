@@ -24,6 +24,16 @@ done
 for i in range(4): json.dumps(json.loads(json.dumps([{"a": [j] * 9, "b": str(j)} for j in range(300)])))' >/dev/null 2>"$here/err"
 ok $? "recordings" "$here/err"
 
+# values that a program wrote, on a CPU that has PTWRITE; the sanitizers want to be loaded first
+more=()
+if [ "${SAN:-}" != 1 ]; then
+	"${cc_words[@]}" -shared -fPIC -o "$here/ptrace.so" tests/ptrace.c -ldl 2>"$here/err"
+	PTWRITE=1 LD_PRELOAD=$here/ptrace.so "$auxcap" -q -e soft_pt/native,ptw,fup_on_ptw/u -o "$here/values.data" -- \
+		"$programs/ptwrite" 100000 >/dev/null 2>"$here/err"
+	ok $? "a recording of values" "$here/err"
+	more=("$here/values.data")
+fi
+
 map() { "$auxdecode" map "$@" 2>"$here/err"; }
 reduce() { "$auxdecode" reduce "$@" 2>"$here/err"; }
 field() { awk -F '\t' '!/^#/ { print $'"$1"' }' "$here/units"; }
@@ -46,17 +56,19 @@ is "$("$auxdecode" plan --do flame --unit-size 1M "$here/large.data" | grep -vc 
 is $? 1 "plan: a file that is not there: status 1"
 
 # ---- units, joined, are what one process gives ----
-each() { # DO: a part for each unit of its plan
+each() { # DO [FILE]: a part for each unit of its plan
 	mkdir "$here/$1"
-	"$auxdecode" plan --do "$1" --unit-size 1M "$recs" "$here/large.data" 2>/dev/null >"$here/$1/units"
+	"$auxdecode" plan --do "$1" --unit-size 1M "$recs" "$here/large.data" "${@:2}" 2>/dev/null >"$here/$1/units"
 	grep -v '^#' "$here/$1/units" | while IFS=$'\t' read -r unit _ _ file; do
 		map --do "$1" --unit "$unit" -o "$here/$1/$unit.part" "$file" || [ $? = 3 ] || echo "$unit"
 	done >"$here/failed"
 	that "$1: each unit gives a part" "$here/failed" not test -s "$here/failed"
 }
-for what in count hot flame latency gaps branches profile coverage; do
-	each $what
-	map --do $what -o "$here/$what/all" "$recs"/*.data "$here/large.data"
+for what in count hot flame latency gaps branches profile coverage calls values; do
+	files=()
+	[ $what = values ] && files=("${more[@]}")
+	each $what "${files[@]}"
+	map --do $what -o "$here/$what/all" "$recs"/*.data "$here/large.data" "${files[@]}"
 	is $? 3 "$what: all in one process; status 3: one has gaps"
 	reduce -o "$here/$what/one" "$here/$what/all"
 	reduce --units "$here/$what/units" -o "$here/$what/many" "$here/$what"/*.part
@@ -145,6 +157,47 @@ for r in rows[:60]:
 assert n > 3, n
 END
 ok $? "hot, latency: the numbers of the commands" "$here/out"
+for f in "$here/large.data" "$recs/forkexec.data"; do
+	map --do calls -o "$here/calls.part" "$f"
+	reduce -o "$here/calls.got" "$here/calls.part"
+	rm -f "$here/calls.part" "$here/calls.db"
+	"$auxdecode" export --to sqlite -o "$here/calls.db" "$f" 2>"$here/err"
+	# rows of one function in two files are one of the view; calls alone, no sums of none
+	python3 - "$here" >"$here/out" 2>&1 <<'END'
+import sqlite3, sys
+here, got = sys.argv[1], {}
+for l in open(here + "/calls.got"):
+    if l.startswith("#"):
+        continue
+    calls, ns, insns, _, _, function, _, caller, _ = l.rstrip("\n").split("\t")
+    k = got.setdefault((function, None if caller == "-" else caller), [0, 0, 0])
+    for i, v in enumerate((calls, ns, insns)):
+        k[i] += int(v)
+want = {(f, c): list(v) for f, c, *v in sqlite3.connect(here + "/calls.db").execute(
+    "SELECT function, caller, calls, ns, insns FROM callers")}
+bad = [(k, want.get(k), got.get(k)) for k in want.keys() | got.keys() if want.get(k) != got.get(k)]
+print(len(want), "pairs", bad[:9])
+assert len(want) > 50 and not bad
+END
+	ok $? "calls: the numbers of SQL's view callers, ${f##*/}" "$here/out"
+done
+if [ ${#more[@]} = 1 ]; then
+	that "values: several units" "$here/values/units" test "$(grep -c 'values.data$' "$here/values/units")" -gt 1
+	"$auxdecode" insn -F ip "$here/values.data" 2>/dev/null | sed -n 's/^# ptwrite 0x\([0-9a-f]*\) .*/\1/p' >"$here/out"
+	python3 - "$here" 2>"$here/err" <<'END'
+import collections, sys
+here = sys.argv[1]
+want = collections.Counter(int(l, 16) for l in open(here + "/out"))
+got = collections.Counter()
+for l in open(here + "/values/one"):
+    if not l.startswith("#"):
+        n, source, place, dso, size, value = l.rstrip("\n").split("\t")
+        assert source == "ptwrite" and place.startswith("main+0x") and dso.endswith("/ptwrite") and size in "48", l
+        got[int(value, 16)] += int(n)
+assert sum(want.values()) == 200000 and want == got, (len(want), len(got))
+END
+	ok $? "values: those of insn, and as many" "$here/err"
+fi
 # branch lists, tracefiles: as merge makes them of those of each recording
 for what in "profile" "coverage --to lcov"; do
 	list=()
@@ -319,7 +372,7 @@ import random, subprocess, sys
 tool, here = sys.argv[1:]
 random.seed(1)
 part = [l.split("\t")[0] for l in open(here + "/profile/units") if l.endswith("large.data\n")][1] + ".part"
-for what in "count", "latency", "flame", "profile", "coverage":
+for what in "count", "latency", "flame", "profile", "coverage", "calls", "values":
     good = open(here + "/" + what + "/all", "rb").read()
     good = good[:good.index(b"\nrows")] + b"".join(l + b"\n" for l in good[good.index(b"\nrows"):].split(b"\n")[:60])
     if what == "profile":	# of each row some
@@ -341,7 +394,7 @@ for what in "count", "latency", "flame", "profile", "coverage":
         rc = subprocess.run([tool, "reduce", "-o", "/dev/null", here + "/bad"], stderr=subprocess.PIPE, timeout=60)
         assert rc.returncode in (0, 1, 2, 3), (what, i, rc)
 END
-ok $? "600 parts with bytes changed: read or refused" "$here/out"
+ok $? "840 parts with bytes changed: read or refused" "$here/out"
 
 # ---- fleet ----
 "$auxdecode" plan --unit-size 1M "$recs" "$here/large.data" 2>/dev/null >"$here/units"
@@ -394,6 +447,57 @@ rm "$here/tasks/result" "$(find "$here/tasks/parts" -name '*.part' | head -1)"
 for i in $(seq 0 $((n - 1))); do env JOB_COMPLETION_INDEX="$i" "$here/tasks/task"; done >"$here/out" 2>&1
 "$here/tasks/finish"
 that "fleet: and again, by an indexed job" "$here/out" cmp -s "$here/tasks/result" "$here/count/one"
+
+# ---- on other machines, by ssh: this one, by three names; one is not there ----
+mkdir "$here/nodes"
+if have sshd || [ -x /usr/sbin/sshd ]; then
+	"$auxdecode" fleet run --resume -o "$here/none" "$recs" 2>"$here/err"
+	is $? 2 "fleet --resume: of nothing: status 2"
+	that "and nothing is made" "$here/err" not test -e "$here/none"
+	ssh=$here/nodes
+	ssh-keygen -q -t ed25519 -N '' -f "$ssh/host"
+	ssh-keygen -q -t ed25519 -N '' -f "$ssh/user"
+	port=$(python3 -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])')
+	[ -d /run/sshd ] || mkdir /run/sshd 2>/dev/null
+	/usr/sbin/sshd -f /dev/null -o ListenAddress=127.0.0.1 -p "$port" -h "$ssh/host" -o PidFile="$ssh/pid" \
+		-o AuthorizedKeysFile="$ssh/user.pub" -o StrictModes=no -o UsePAM=no -E "$ssh/log"
+	at_exit=$(trap -p EXIT)
+	trap 'kill "$(cat "$ssh/pid")"' EXIT
+	mkdir "$ssh/bin"
+	printf 'Host one two\nHostName 127.0.0.1\nPort %s\nIdentityFile "%s"\nUserKnownHostsFile "%s"\nStrictHostKeyChecking accept-new\nLogLevel ERROR\n' \
+		"$port" "$ssh/user" "$ssh/known" >"$ssh/config"
+	printf '#!/bin/sh\nexec %s -F "%s" "$@"\n' "$(command -v ssh)" "$ssh/config" >"$ssh/bin/ssh"
+	chmod +x "$ssh/bin/ssh"
+	PATH=$ssh/bin:$PATH
+	waits test -s "$ssh/pid"
+	run --on ssh --hosts 1/one,2/two,nowhere.invalid --per-task 2 -o "$here/ssh"
+	is $? 3 "fleet: on two machines by ssh" || cat "$here/err" "$ssh/log"
+	that "fleet: the machine that is not there is said" "$here/err" grep -q 'nowhere.invalid: is not used' "$here/err"
+	that "fleet: the result of one process, by ssh" "$here/err" cmp -s "$here/ssh/result" "$here/count/one"
+	rm "$here/ssh/result" "$here/ssh/parts/$(sed -n 3p "$here/ssh/units" | cut -f1).part"
+	run --on ssh --hosts one --resume -o "$here/ssh"
+	that "fleet --resume: one unit is missing" "$here/err" grep -q "$(($(grep -vc '^#' "$here/ssh/units") - 1)) of .* are done already" "$here/err"
+	that "fleet --resume: and the result is complete" "$here/err" cmp -s "$here/ssh/result" "$here/count/one"
+	# a machine that goes away in the middle: what ssh says of it is status 255
+	printf '#!/bin/sh\ncase "$*" in *one*/task*) exit 255;; esac\nexec %s -F "%s" "$@"\n' "$(PATH=${PATH#*:} command -v ssh)" "$ssh/config" >"$ssh/bin/ssh"
+	run --on ssh --hosts 1/one,1/two -o "$here/lost"
+	that "fleet: a machine is lost, and said" "$here/err" grep -q 'one: is lost: other machines do its task' "$here/err"
+	that "fleet: another does its tasks" "$here/err" cmp -s "$here/lost/result" "$here/count/one"
+	run --on ssh --hosts 1/one -o "$here/left"
+	is $? 1 "fleet: no machine is left: status 1, for nothing was done" || cat "$here/err"
+	refused 2 'no machine of --hosts can be used' fleet run --on ssh --hosts nowhere.invalid -o "$here/left" "$recs" "$here/large.data" --unit-size 1M
+	refused 2 'wants --hosts' fleet run --on ssh -o "$here/left" "$recs" "$here/large.data" --unit-size 1M
+	refused 2 'names that ssh knows' fleet run --on ssh --hosts -x -o "$here/left" "$recs" "$here/large.data" --unit-size 1M
+	kill "$(cat "$ssh/pid")"
+	PATH=${PATH#*:}
+	trap - EXIT
+	eval "$at_exit"
+else
+	ok 1 "sshd is there (tools/deps install test)"
+fi
 
 # ---- what tells groups apart: one function of 800 that is 3 % slower in 5 of 200 ----
 python3 - "$here" <<'END'

@@ -30,27 +30,35 @@
 #include "common/markup.h"
 #include "decode/cmd/units.h"
 
-enum { ON_LOCAL = 0, ON_MAKE, ON_SLURM, ON_PARALLEL };
+enum { ON_LOCAL = 0, ON_MAKE, ON_SLURM, ON_PARALLEL, ON_SSH };
 
 struct fleet_options {
 	struct plan_options plan;
 	unsigned by, on;
 	uint64_t per_task;	/* units in a task of Slurm; 0: as many as make few tasks */
+	const char *hosts;	/* of ssh; NULL: none */
+	bool resume;
 };
 
 /* table */
 static const struct option_row fleet_rows[] = {
 	UNITS_DO(struct fleet_options, plan.what),
 	UNITS_BY(struct fleet_options, by),
-	{ .name = "on", .arg = "WHERE", .values = "local make slurm parallel",
+	{ .name = "on", .arg = "WHERE", .values = "local make slurm parallel ssh",
 	  .help = "local (the default): this machine's CPUs; make: a Makefile;\n"
 		  "slurm: an array of jobs, and one that joins them;\n"
-		  "parallel: a script that does task N, for whatever runs it",
+		  "parallel: a script that does task N, for whatever runs it;\n"
+		  "ssh: the machines of --hosts, which have the same files",
 	  OPTION_CHOICE(struct fleet_options, on) },
 	{ .name = "unit-size", .arg = "SIZE", .help = "trace in a unit, about (default 64M)",
 	  .zero = "wants at least 1 byte", OPTION_SIZE(struct fleet_options, plan.unit_size) },
+	{ .name = "hosts", .arg = "HOST,...",
+	  .help = "ssh: where tasks run, N/HOST: N at a time (default: its CPUs)",
+	  OPTION_TEXT(struct fleet_options, hosts) },
+	{ .name = "resume", .help = "go on with the run that DIR has; begin none",
+	  OPTION_FLAG(struct fleet_options, resume) },
 	{ .name = "per-task", .arg = "N",
-	  .help = "slurm, parallel: units in a task (default: at most 1000 tasks)",
+	  .help = "slurm, parallel, ssh: units in a task (default: at most 1000 tasks)",
 	  .zero = "wants at least one", OPTION_NUMBER(struct fleet_options, per_task) },
 	{ .name = NULL },
 };
@@ -59,6 +67,7 @@ const struct cmd_own cmd_fleet_own = {
 	.options = fleet_rows, .config_size = sizeof(struct fleet_options),
 };
 
+#define MAX_SLOTS 1024	/* tasks at a time on one machine, by ssh */
 #define TASKS 1000	/* at most, by default: Slurm's MaxArraySize is 1001 */
 
 struct fleet {
@@ -140,6 +149,11 @@ static bool is_same(const char *path, const struct outbuf *text)
 	return same;
 }
 
+static int nothing_to_resume(const char *path)
+{
+	return cmd_usage("%s has no run to resume: without --resume one begins", path);
+}
+
 /* The plan: of a directory that has one already, it must be the same. */
 static int settle_plan(const struct fleet *f)
 {
@@ -151,7 +165,9 @@ static int settle_plan(const struct fleet *f)
 		status = fail(f->dir);
 	} else {
 		fleet_plan_write(&f->list, f->kind, false, text);
-		if (access(path, F_OK))
+		if (access(path, F_OK) && f->own->resume)
+			status = nothing_to_resume(f->dir);
+		else if (access(path, F_OK))
 			status = write_file(f, "units", text, 0666);
 		else if (!is_same(path, text))
 			status = cmd_usage("%s is of another plan: its inputs, --do or "
@@ -171,18 +187,24 @@ static char *part_of(const struct fleet *f, size_t i, const char *dir, const cha
 }
 
 /* A part is written under its name when it is complete. */
+static void look_done(struct fleet *f, size_t i)
+{
+	char *path = f->done[i] ? NULL : part_of(f, i, "parts", ".part");
+
+	if (path && !access(path, R_OK)) {
+		f->done[i] = true;
+		f->n_done++;
+	}
+	free(path);
+}
+
 static int find_done(struct fleet *f)
 {
 	f->done = calloc(f->list.n + 1, sizeof(*f->done));
 	if (!f->done)
 		return fail(f->dir);
-	for (size_t i = 0; i < f->list.n; i++) {
-		char *path = part_of(f, i, "parts", ".part");
-
-		f->done[i] = path && !access(path, R_OK);
-		f->n_done += f->done[i];
-		free(path);
-	}
+	for (size_t i = 0; i < f->list.n; i++)
+		look_done(f, i);
 	return CMD_OK;
 }
 
@@ -591,6 +613,223 @@ static int run_slurm(struct fleet *f)
 	return status;
 }
 
+/* ---- ssh ---- */
+
+/* Tasks at a time on a machine are so many slots. */
+struct slot {
+	char *host;
+	bool lost;	/* ssh could not reach it, or the machine went away */
+	pid_t pid;	/* 0: nothing runs in it */
+	uint64_t task;
+};
+
+struct ssh_run {
+	struct fleet *f;
+	struct slot *v;
+	size_t n, cap, n_running;
+	uint64_t per;	/* units in a task */
+	uint64_t *todo;	/* tasks, the next one last */
+	size_t n_todo;
+};
+
+#define SSH "ssh", "-n", "-o", "BatchMode=yes", "--"
+
+/* How many tasks a machine takes at a time; 0: it cannot be reached, or lacks the files. */
+static uint64_t ask_host(const struct fleet *f, const char *host, uint64_t n)
+{
+	struct outbuf *text = outbuf_new(-1);
+	const char *argv[] = { SSH, host, NULL, NULL };
+
+	if (!text)
+		return 0;
+	outbuf_str(text, "test -x ");
+	put_program(text);
+	outbuf_str(text, " && test -w ");
+	outbuf_shell(text, f->dir);
+	if (n)
+		outbuf_printf(text, "/parts && echo %" PRIu64, n);
+	else
+		outbuf_str(text, "/parts && getconf _NPROCESSORS_ONLN");
+	outbuf_put(text, "", 1);
+	argv[6] = text->buf;
+	n = outbuf_failed(text) ? 0 : submit(argv);
+	outbuf_free(text);
+	return n > MAX_SLOTS ? MAX_SLOTS : n;
+}
+
+/* "HOST", or "4/HOST". A machine that does not answer costs itself, not the others. */
+static int add_host(struct ssh_run *r, const char *word, size_t len)
+{
+	uint64_t n = 0;
+	const char *name = fleet_number(word, MAX_SLOTS, &n);
+	char *host;
+	int status = CMD_OK;
+
+	if (name && *name == '/' && n)
+		name++;
+	else
+		name = word, n = 0;
+	len -= (size_t)(name - word);
+	if (!len || *name == '-')
+		return cmd_usage("--hosts wants HOST,... or N/HOST,...: names that ssh knows");
+	host = strndup(name, len);
+	n = host ? ask_host(r->f, host, n) : 0;
+	if (host && !n)
+		cmd_warn(host, "is not used: ssh cannot reach it, or it has not the same program "
+			 "and %s", r->f->dir);
+	while (n-- && !status) {
+		struct slot slot = { .host = strdup(host) };
+
+		if (!slot.host ||
+		    array_append(&r->v, &r->n, &r->cap, &slot, sizeof(slot))) {
+			free(slot.host);
+			status = fail(r->f->dir);
+		}
+	}
+	status = host ? status : fail(r->f->dir);
+	free(host);
+	return status;
+}
+
+static int add_hosts(struct ssh_run *r, const char *words)
+{
+	int status = words ? CMD_OK : cmd_usage("--on ssh wants --hosts HOST,...");
+
+	for (const char *s = words; s && !status; s += strcspn(s, ",")) {
+		s += s != words;
+		status = add_host(r, s, strcspn(s, ","));
+		if (!s[strcspn(s, ",")])
+			break;
+	}
+	if (!status && !r->n)
+		status = cmd_usage("no machine of --hosts can be used: each needs `ssh HOST` "
+				   "without a password, and the same files at the same place");
+	return status;
+}
+
+static bool list_tasks(struct ssh_run *r)
+{
+	const struct fleet *f = r->f;
+	uint64_t n;
+
+	r->per = f->own->per_task ? f->own->per_task : (f->list.n + r->n * 8 - 1) / (r->n * 8);
+	n = (f->list.n + r->per - 1) / r->per;
+	r->todo = calloc(n + 1, sizeof(*r->todo));
+	for (uint64_t i = n; i-- && r->todo;)
+		if (!is_task_done(f, r->per, i))
+			r->todo[r->n_todo++] = i;
+	return r->todo;
+}
+
+static int begin_task(struct ssh_run *r, struct slot *slot)
+{
+	struct outbuf *text = outbuf_new(-1);
+	const char *argv[] = { SSH, slot->host, NULL, NULL };
+	int status = CMD_OK;
+
+	slot->task = r->todo[--r->n_todo];
+	if (text) {
+		outbuf_shell(text, r->f->dir);
+		outbuf_printf(text, "/task %" PRIu64, slot->task);
+		outbuf_put(text, "", 1);
+	}
+	if (!text || outbuf_failed(text)) {
+		outbuf_free(text);
+		return fail(r->f->dir);
+	}
+	argv[6] = text->buf;
+	fflush(NULL);
+	slot->pid = fork();
+	if (!slot->pid) {
+		execvp(argv[0], (char *const *)argv);
+		_exit(255);
+	}
+	if (slot->pid < 0) {
+		slot->pid = 0;
+		status = fail(r->f->dir);
+	} else {
+		r->n_running++;
+	}
+	outbuf_free(text);
+	return status;
+}
+
+/* Status 255 is ssh's own: what the machine did not do, another does. */
+static int end_task(struct ssh_run *r)
+{
+	struct fleet *f = r->f;
+	struct slot *slot = NULL;
+	int how;
+	pid_t pid;
+
+	do
+		pid = waitpid(-1, &how, 0);
+	while (pid < 0 && errno == EINTR);
+	if (pid < 0)
+		return fail(f->dir);
+	for (size_t i = 0; i < r->n && !slot; i++)
+		slot = r->v[i].pid == pid ? &r->v[i] : NULL;
+	if (!slot)
+		return CMD_OK;
+	slot->pid = 0;
+	r->n_running--;
+	if (!WIFEXITED(how) || WEXITSTATUS(how) == 255) {
+		cmd_warn(slot->host, "is lost: other machines do its task %" PRIu64, slot->task);
+		slot->lost = true;
+		r->todo[r->n_todo++] = slot->task;
+	}
+	for (size_t i = slot->task * r->per; i < f->list.n && i < (slot->task + 1) * r->per; i++)
+		look_done(f, i);
+	return CMD_OK;
+}
+
+static int run_tasks(struct ssh_run *r)
+{
+	struct cmd_progress progress;
+	int status = CMD_OK;
+
+	cmd_progress_init(&progress, r->f->o, "units");
+	while (!status) {
+		for (size_t i = 0; i < r->n && r->n_todo && !status; i++)
+			if (!r->v[i].pid && !r->v[i].lost)
+				status = begin_task(r, &r->v[i]);
+		if (status || !r->n_running)
+			break;
+		status = end_task(r);
+		cmd_progress_show(&progress, r->f->n_done, r->f->list.n);
+	}
+	cmd_progress_end(&progress);
+	if (!status && r->n_todo)
+		cmd_warn(r->f->dir, "no machine is left for %zu tasks", r->n_todo);
+	return status;
+}
+
+static int run_ssh(struct fleet *f)
+{
+	struct ssh_run r = { .f = f };
+	char name[FLEET_NAME];
+	int status = add_hosts(&r, f->own->hosts);
+
+	if (!status && !list_tasks(&r))
+		status = fail(f->dir);
+	if (!status)
+		status = write_scripts(f, r.per);
+	if (!status)
+		status = run_tasks(&r);
+	for (size_t i = 0; i < f->list.n && !status; i++) {
+		if (f->done[i])
+			continue;
+		fleet_unit_text(name, &f->list.v[i].unit);
+		f->n_failed++;
+		cmd_warn(f->list.v[i].path, "unit %s failed: %s/logs/%s.log", name, f->dir, name);
+	}
+	while (r.n)
+		free(r.v[--r.n].host);
+	free(r.v);
+	free(r.todo);
+	return status;
+}
+
 /* ---- result ---- */
 
 static int join(struct fleet *f)
@@ -628,11 +867,11 @@ static int run(struct fleet *f, const char *const *words, size_t n)
 
 	if (planned != CMD_OK && planned != CMD_GAPS)
 		return planned;
-	status = make_dir(f, "parts");
+	status = settle_plan(f);
+	if (!status)
+		status = make_dir(f, "parts");
 	if (!status)
 		status = make_dir(f, "logs");
-	if (!status)
-		status = settle_plan(f);
 	if (!status)
 		status = find_done(f);
 	if (!status)
@@ -651,7 +890,7 @@ static int run(struct fleet *f, const char *const *words, size_t n)
 			cmd_say(f->dir, "%zu units for make -j -C %s", f->list.n, f->dir);
 		return status;
 	}
-	status = run_local(f);
+	status = f->own->on == ON_SSH ? run_ssh(f) : run_local(f);
 	if (!status)
 		status = join(f);
 	return status ? status : f->n_failed ? CMD_GAPS : planned;
@@ -751,9 +990,9 @@ int cmd_fleet(const struct cmd_options *o)
 	mine.paths = o->paths + 1;
 	mine.n_paths = o->n_paths - 1;
 	follow_init(&mine);
-	dir = settle_dir(path, runs);
+	dir = settle_dir(path, runs && !f.own->resume);
 	if (!dir)
-		return fail(path);
+		return runs && f.own->resume ? nothing_to_resume(path) : fail(path);
 	f.dir = dir;
 	status = runs ? run(&f, mine.paths, mine.n_paths) : show_status(&f);
 	follow_init(o);

@@ -14,7 +14,7 @@
 #define UNITS_DO(TYPE, MEMBER)						\
 	{ .name = "do", .arg = "WHAT", .values = FLEET_DO_VALUES,	\
 	  .help = "what is summed up: count (the default), hot, flame, latency, gaps,\n" \
-		  "branches, profile or coverage",				\
+		  "branches, profile, coverage, calls or values",		\
 	  OPTION_CHOICE(TYPE, MEMBER) }
 #define UNITS_BY(TYPE, MEMBER)						\
 	{ .name = "by", .arg = "WHAT", .values = FLEET_BY_VALUES,	\

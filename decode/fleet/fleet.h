@@ -79,7 +79,7 @@ struct fleet_kind {
 /* By index (NULL after the last), or by name (NULL: none). */
 const struct fleet_kind *fleet_kind(size_t i);
 const struct fleet_kind *fleet_kind_named(const char *name);
-#define FLEET_DO_VALUES "count hot flame latency gaps branches profile coverage"
+#define FLEET_DO_VALUES "count hot flame latency gaps branches profile coverage calls values"
 #define FLEET_BY_VALUES "insns time cycles branches"	/* as enum calltree_by */
 
 /* ---- unit.c: names of units ---- */
@@ -208,7 +208,7 @@ struct fleet_sink_config {
 };
 
 extern const struct sink_ops fleet_sink_count, fleet_sink_gaps, fleet_sink_hot,
-	fleet_sink_flame, fleet_sink_latency;
+	fleet_sink_flame, fleet_sink_latency, fleet_sink_calls, fleet_sink_values;
 /* branches.c, coverage.c: with what prints them */
 extern const struct sink_ops fleet_sink_branches, fleet_sink_profile, fleet_sink_coverage;
 
@@ -222,8 +222,9 @@ int fleet_print_flame(struct outbuf *out, FILE *rows, const struct fleet_kind *k
 		      unsigned by, struct aux_diag *diag);
 int fleet_print_latency(struct outbuf *out, FILE *rows, const struct fleet_kind *kind,
 			unsigned by, struct aux_diag *diag);
-int fleet_print_branches(struct outbuf *out, FILE *rows, const struct fleet_kind *kind,
-			 unsigned by, struct aux_diag *diag);
+/* By the first number, largest first. */
+int fleet_print_first(struct outbuf *out, FILE *rows, const struct fleet_kind *kind,
+		      unsigned by, struct aux_diag *diag);
 int fleet_print_profile(struct outbuf *out, FILE *rows, const struct fleet_kind *kind,
 			unsigned by, struct aux_diag *diag);
 int fleet_print_coverage(struct outbuf *out, FILE *rows, const struct fleet_kind *kind,

@@ -35,7 +35,7 @@ static const struct fleet_kind kinds[] = {
 	  .sink = &fleet_sink_gaps },
 	{ .name = "branches", .keys = "kind from from_dso to to_dso", .n_keys = 5,
 	  .values = { { "n", FLEET_SUM } }, .n_values = 1, .compared = true, .ns_per_byte = 15,
-	  .sink = &fleet_sink_branches, .print = fleet_print_branches },
+	  .sink = &fleet_sink_branches, .print = fleet_print_first },
 	{ .name = "profile", .keys = "what id path at how id2 path2 at2 from_cut to_cut",
 	  .n_keys = 10, .values = { { "n", FLEET_SUM } }, .n_values = 1, .ns_per_byte = 15,
 	  .sink = &fleet_sink_profile, .print = fleet_print_profile },
@@ -43,6 +43,14 @@ static const struct fleet_kind kinds[] = {
 	  .values = { { "n", FLEET_SUM }, { "ran", FLEET_MAX } }, .n_values = 2,
 	  .whole = true, .compared = true, .ns_per_byte = 15,
 	  .sink = &fleet_sink_coverage, .print = fleet_print_coverage },
+	{ .name = "calls", .keys = "function dso caller caller_dso", .n_keys = 4,
+	  .values = { { "calls", FLEET_SUM }, { "ns", FLEET_SUM }, { "insns", FLEET_SUM },
+		      { "own_ns", FLEET_SUM }, { "own_insns", FLEET_SUM } },
+	  .n_values = 5, .whole = true, .compared = true, .ns_per_byte = 30,
+	  .sink = &fleet_sink_calls, .print = fleet_print_first },
+	{ .name = "values", .keys = "source place dso bytes value", .n_keys = 5,
+	  .values = { { "n", FLEET_SUM } }, .n_values = 1, .compared = true, .ns_per_byte = 8,
+	  .sink = &fleet_sink_values, .print = fleet_print_first },
 };
 
 #define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))

@@ -137,8 +137,8 @@ int fleet_print_hot(struct outbuf *out, FILE *rows, const struct fleet_kind *kin
 	return print_sorted(out, rows, kind, value_of(by), diag);
 }
 
-int fleet_print_branches(struct outbuf *out, FILE *rows, const struct fleet_kind *kind,
-			 unsigned by, struct aux_diag *diag)
+int fleet_print_first(struct outbuf *out, FILE *rows, const struct fleet_kind *kind,
+		      unsigned by, struct aux_diag *diag)
 {
 	(void)by;
 	return print_sorted(out, rows, kind, 0, diag);

@@ -12,7 +12,9 @@
 #include "common/outbuf.h"
 #include "decode/callstack/calltimes.h"
 #include "decode/callstack/flowtree.h"
+#include "decode/callstack/names.h"
 #include "decode/fleet/fleet.h"
+#include "decode/lib/code/code.h"
 #include "decode/sink/count.h"
 #include "decode/sink/find.h"
 
@@ -24,7 +26,7 @@ struct fleet_sink {
 	/* count and gaps */
 	struct counter counter;
 	uint32_t stream, pid, tid;	/* of counter.run */
-	/* hot, flame */
+	/* hot, flame, calls */
 	struct flowtree tree;
 	/* latency */
 	struct find_watch *watch;
@@ -205,7 +207,7 @@ static int flow_gaps(void *sink, const struct flow_ctx *ctx, const struct aux_fl
 	return err;
 }
 
-static int finish_gaps(void *sink, struct aux_diag *diag)
+static int finish_plain(void *sink, struct aux_diag *diag)
 {
 	(void)diag;
 	return write_rows(sink);
@@ -213,10 +215,80 @@ static int finish_gaps(void *sink, struct aux_diag *diag)
 
 const struct sink_ops fleet_sink_gaps = {
 	.name = "map", .needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT, .open = open_plain,
-	.flow = flow_gaps, .finish = finish_gaps, .close = close_sink,
+	.flow = flow_gaps, .finish = finish_plain, .close = close_sink,
 };
 
-/* ---- hot, flame ---- */
+/* ---- values ---- */
+
+/* Where it was written: a place in a function, or the channel of a trace source. */
+static void put_source(struct fleet_sink *k, const struct flow_ctx *ctx, const struct aux_flow *ev)
+{
+	const struct sink_host *host = k->env.host;
+	struct symbol sym = { 0 };
+	uint64_t ip = ev->payload.ip;
+	bool at = ev->what == AUX_PAYLOAD_PTWRITE;
+	char text[512] = "-";
+
+	if (at && ev->flags & AUX_FLOW_HAS_IP) {
+		if (!ctx->space || !host->symbol || host->symbol(host->priv, ctx->space, ip, &sym))
+			sym.name = NULL;
+		if (sym.name)
+			snprintf(text, sizeof(text), "%s+0x%" PRIx64,
+				 names_shown(host->names, sym.name), ip - sym.start);
+		else
+			snprintf(text, sizeof(text), "0x%" PRIx64, ip);
+	} else if (ev->what == AUX_PAYLOAD_STM || ev->what == AUX_PAYLOAD_MARKER) {
+		snprintf(text, sizeof(text), "%" PRIu32 ".%" PRIu32, (uint32_t)(ip >> 32),
+			 (uint32_t)ip);
+	} else if (!at) {
+		snprintf(text, sizeof(text), "%" PRIu64, ip);
+	}
+	fleet_field(k->key, text);
+	fleet_field(k->key, sym.dso ? sym.dso : "-");
+}
+
+static int add_value(struct fleet_sink *k, const struct flow_ctx *ctx, const struct aux_flow *ev)
+{
+	static const char *const names[] = {
+		[AUX_PAYLOAD_PTWRITE] = "ptwrite", [AUX_PAYLOAD_STM] = "stm",
+		[AUX_PAYLOAD_ITM] = "itm", [AUX_PAYLOAD_MARKER] = "marker",
+		[AUX_PAYLOAD_ITE] = "ite",
+	};
+	const uint64_t one = 1;
+	char text[24];
+
+	begin_key(k);
+	fleet_field(k->key, ev->what < sizeof(names) / sizeof(names[0]) ? names[ev->what] : "-");
+	put_source(k, ctx, ev);
+	fleet_field_number(k->key, ev->n);
+	snprintf(text, sizeof(text), "%0*" PRIx64, ev->n <= 8 ? (int)ev->n * 2 : 16,
+		 ev->payload.value);
+	fleet_field(k->key, ev->n ? text : "-");
+	return add(k, &one);
+}
+
+static int flow_values(void *sink, const struct flow_ctx *ctx, const struct aux_flow *ev, size_t n)
+{
+	struct fleet_sink *k = sink;
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		if (ev[i].kind == AUX_FLOW_PATH || ev[i].kind == AUX_FLOW_RANGE)
+			k->env.report->n_insns += ev[i].n;
+		if (ev[i].kind != AUX_FLOW_PAYLOAD)
+			continue;
+		k->env.report->n_payloads++;
+		err = add_value(k, ctx, &ev[i]);
+	}
+	return err;
+}
+
+const struct sink_ops fleet_sink_values = {
+	.name = "map", .needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT, .open = open_plain,
+	.flow = flow_values, .finish = finish_plain, .close = close_sink,
+};
+
+/* ---- hot ---- */
 
 static int open_tree(void **sink, const struct sink_env *env, const void *config,
 		     struct aux_diag *diag)
@@ -326,6 +398,74 @@ const struct sink_ops fleet_sink_hot = {
 	.flow = flow_tree, .finish = finish_hot, .close = close_sink, TREE_PARTIALS,
 };
 
+/* ---- calls: who called what ---- */
+
+static void put_func(struct fleet_sink *k, const struct call_func *f)
+{
+	char text[512];
+
+	if (!f->name)
+		call_func_name(f, text, sizeof(text));
+	fleet_field(k->key, f->name ? f->name : text);
+	fleet_field(k->key, f->dso ? f->dso : "-");
+}
+
+/* A function or what stands for one, and its file. */
+static void put_called(struct fleet_sink *k, uint32_t func)
+{
+	if (func < CALLTREE_FOLDED) {
+		put_func(k, calls_func(k->tree.calls, func));
+		return;
+	}
+	fleet_field(k->key, func == CALLTREE_ROOT ? "-" : calltree_other(func));
+	fleet_field(k->key, "-");
+}
+
+static int add_call(struct fleet_sink *k, uint32_t func, uint32_t caller,
+		    const struct calltree_func *sum)
+{
+	const uint64_t values[] = { sum->calls, sum->total.ns, sum->total.insns, sum->own.ns,
+				    sum->own.insns };
+
+	begin_key(k);
+	put_called(k, func);
+	put_called(k, caller);
+	return add(k, values);
+}
+
+static int finish_calls(void *sink, struct aux_diag *diag)
+{
+	struct fleet_sink *k = sink;
+	const struct calltree *t = &k->tree.tree;
+	int err = flowtree_finish(&k->tree);
+
+	(void)diag;
+	for (uint32_t i = 1; i < t->n && !err; i++) {
+		const struct calltree_node *n = &t->nodes[i];
+		const struct calltree_func sum = { .own = n->own, .total = n->total,
+						   .calls = n->calls };
+
+		if (n->func <= CALLTREE_FOLDED && (n->calls || n->total.insns || n->total.ns))
+			err = add_call(k, n->func, t->nodes[n->parent].func, &sum);
+	}
+	/* where the tree had no more room: who called, and what it called, is not known */
+	for (uint32_t i = 0; i < t->n_folded && !err; i++) {
+		struct calltree_func sum = t->folded[i];
+
+		sum.total = sum.own;
+		if (sum.calls)
+			err = add_call(k, i, CALLTREE_FOLDED, &sum);
+	}
+	return err ? err : write_rows(k);
+}
+
+const struct sink_ops fleet_sink_calls = {
+	.name = "map", .needs = TREE_NEEDS, .open = open_tree,
+	.flow = flow_tree, .finish = finish_calls, .close = close_sink, TREE_PARTIALS,
+};
+
+/* ---- flame ---- */
+
 /* The row of a node: what ran in it alone. */
 static int add_stack(struct fleet_sink *k, uint32_t node)
 {
@@ -372,19 +512,15 @@ static int on_leave(void *priv, struct call_thread *t, unsigned marks, enum call
 		    enum find_fault fault, const struct call_count *took)
 {
 	struct fleet_sink *k = priv;
-	const struct call_func *f = t->frames[t->depth - 1].func;
 	const uint64_t values[] = { 1, took->ns, took->ns, took->ns };
-	char text[512];
+	char text[24];
 
 	(void)marks;
 	(void)end;
 	if (fault != FIND_WHOLE)
 		return 0;
-	if (!f->name)
-		call_func_name(f, text, sizeof(text));
 	begin_key(k);
-	fleet_field(k->key, f->name ? f->name : text);
-	fleet_field(k->key, f->dso ? f->dso : "-");
+	put_func(k, t->frames[t->depth - 1].func);
 	snprintf(text, sizeof(text), "%04" PRIu32, calltimes_bucket(took->ns));
 	fleet_field(k->key, text);
 	return add(k, values);
