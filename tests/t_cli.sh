@@ -165,7 +165,7 @@ that "--decoder bytes lives" "$SCRATCH/err" test $? -le 3
 run 1 "plugin that is not there" "$auxdecode" insn --plugin "$SCRATCH/none.so" "$out"
 plugin() { # ABI FILE
 	sed 's/AUX_DECODER_ABI,/'"$1"',/' decode/lib/session/decoder_bytes.c |
-		${CC:-cc} -DAUX_PLUGIN -Iinclude -shared -fPIC -xc -o "$2" -
+		${DECODE_CC:-${CC:-cc}} -DAUX_PLUGIN -Iinclude -shared -fPIC -xc -o "$2" -
 }
 plugin AUX_DECODER_ABI "$SCRATCH/good.so"
 plugin 4711 "$SCRATCH/other.so"
@@ -178,9 +178,11 @@ says '4711' "a plugin for another interface: the error gives its number"
 if grep -q '^HAVE :=.* CAPSTONE' "$BUILD/have.mk"; then
 	mkdir "$SCRATCH/lib"
 	touch "$SCRATCH"/lib/libcapstone.so.{4,5,6}
-	run 1 "a disassembler that cannot be loaded" env LD_LIBRARY_PATH="$SCRATCH/lib" "$auxdecode" insn "$out"
+	# an emulator's own libraries are to be found
+	path=${DECODE_CC:+QEMU_SET_ENV=}LD_LIBRARY_PATH=$SCRATCH/lib
+	run 1 "a disassembler that cannot be loaded" env "$path" "$auxdecode" insn "$out"
 	says 'install the package libcapstone[4-6]: .*libcapstone\.so\.[4-6]: ' "the error names the package and the file"
-	LD_LIBRARY_PATH=$SCRATCH/lib "$auxdecode" insn -F ip "$out" >"$SCRATCH/without" 2>"$SCRATCH/err"
+	env "$path" "$auxdecode" insn -F ip "$out" >"$SCRATCH/without" 2>"$SCRATCH/err"
 	"$auxdecode" insn -F ip "$out" >"$SCRATCH/with" 2>"$SCRATCH/err"
 	that "without text it is not needed" - cmp -s "$SCRATCH/with" "$SCRATCH/without"
 	that "and there are addresses" - test -s "$SCRATCH/without"
