@@ -54,6 +54,7 @@
 #define NATIVE_TIMES (4 * NATIVE_RING)	/* below the ring: struct native_time */
 #define NATIVE_MAX_ID 0x7ffffff0u
 #define NATIVE_N_CALLS 65536u	/* by the low 16 bits of the number; 0: traps */
+#define NATIVE_KNOWN_CALLS 462u	/* none is plain from here on */
 #define NATIVE_N_TARGETS 65536u	/* of a table, by the low 16 bits of an address */
 #define NATIVE_N_TABLES 256u	/* by bits 16 to 23 of it */
 #define NATIVE_UNIT_INSNS 32	/* of a unit without a way */

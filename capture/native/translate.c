@@ -1022,5 +1022,5 @@ bool native_call_is_plain(uint32_t number)
 	for (i = 0; i < sizeof(traps) / sizeof(*traps); i++)
 		if (traps[i] == number)
 			return false;
-	return number < 462;
+	return number < NATIVE_KNOWN_CALLS;
 }

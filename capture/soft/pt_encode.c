@@ -16,8 +16,6 @@
 #include "capture/soft/pt_encode.h"
 
 #define SHORT_TNT_BITS 6
-#define SHORT_TNT_UPTO 24	/* more pending bits go into one long TNT of 8
-				 * bytes: one packet to decode instead of five */
 
 static void put_bytes(struct pt_encoder *e, const void *bytes, size_t n)
 {
@@ -138,21 +136,6 @@ static void pt_encode_cyc(struct pt_encoder *e)
 		put_cyc(e, e->tsc);
 }
 
-/* 1 byte each: a stop bit above up to 6 bits, the oldest uppermost. */
-static void put_short_tnts(struct pt_encoder *e)
-{
-	uint32_t n = e->n_tnt;
-
-	while (n) {
-		uint32_t take = n < SHORT_TNT_BITS ? n : SHORT_TNT_BITS;
-		uint64_t bits = e->tnt >> (n - take);
-
-		bits &= (1u << take) - 1;
-		*e->pos++ = (uint8_t)((bits | 1u << take) << 1);
-		n -= take;
-	}
-}
-
 static void put_long_tnt(struct pt_encoder *e)
 {
 	uint64_t v = e->tnt | UINT64_C(1) << e->n_tnt;
@@ -168,8 +151,8 @@ void pt_encode_flush_tnt(struct pt_encoder *e)
 		pt_encode_cyc(e);
 		/* decoders expect a deferred TIP after one TNT packet, not
 		 * four */
-		if (e->n_tnt <= (e->n_defer ? SHORT_TNT_BITS : SHORT_TNT_UPTO))
-			put_short_tnts(e);
+		if (e->n_tnt <= (e->n_defer ? SHORT_TNT_BITS : PT_SHORT_TNT_UPTO))
+			e->pos = pt_put_short_tnts(e->pos, e->tnt, e->n_tnt);
 		else
 			put_long_tnt(e);
 	}

@@ -23,6 +23,8 @@
 #include "capture/soft/encode.h"
 
 #define PT_TNT_MAX 47		/* bits of a long TNT: 6 bytes less the stop bit */
+#define PT_SHORT_TNT_UPTO 24	/* more pending bits go into one long TNT of 8
+				 * bytes: one packet to decode instead of five */
 #define PT_RET_DEPTH 64		/* entries of the return stack */
 #define PT_DEFER_MAX 32		/* TIPs that may wait until a TNT is full */
 #define PT_TIP_SIZE 9
@@ -194,6 +196,21 @@ static inline void pt_encode_tnt(struct pt_encoder *e, bool taken)
 		pt_encode_flush_tnt(e);
 }
 
+/* At most PT_SHORT_TNT_UPTO bits as short TNTs: a stop bit above up to 6, the oldest
+ * uppermost. Without branches, which would be as good as random; up to 4 bytes are
+ * written, and some of them for nothing. */
+static inline uint8_t *pt_put_short_tnts(uint8_t *p, uint64_t bits, uint32_t n)
+{
+	uint32_t count = (n + 5) / 6, full = count - !!n, rest = n - 6 * full;
+	uint64_t upper = bits >> rest << (18 - 6 * full);
+	uint32_t v = (uint32_t)((upper >> 12 & 63) | (upper >> 6 & 63) << 8 |
+				(upper & 63) << 16) << 1 | 0x808080;
+
+	memcpy(p, &v, sizeof(v));
+	p[full] = (uint8_t)(((bits & ((1u << rest) - 1)) | 1u << rest) << 1);
+	return p + count;
+}
+
 /* A TIP after at most 6 TNT bits, where nothing else is due. */
 static inline void pt_encode_tip_short(struct pt_encoder *e, uint64_t ip)
 {
@@ -207,6 +224,23 @@ static inline void pt_encode_tip_short(struct pt_encoder *e, uint64_t ip)
 	e->last_ip = ip;
 	e->n_tnt = 0;
 	e->tnt = 0;
+}
+
+/* The same after any number of bits, which the caller holds. */
+static inline void pt_encode_tip_bits(struct pt_encoder *e, const struct encode_hot *h,
+				      uint64_t ip)
+{
+	uint8_t *p;
+
+	if (__builtin_expect(h->n_bits > PT_SHORT_TNT_UPTO, 0)) {
+		e->hot = *h;
+		pt_encode_flush_tnt(e);
+		p = e->pos;
+	} else {
+		p = pt_put_short_tnts(e->pos, h->bits, h->n_bits);
+	}
+	e->pos = pt_put_ip(p, PT_OP_TIP, ip, e->last_ip);
+	e->last_ip = ip;
 }
 
 /* An indirect branch to ip; defer: later TNT bits may precede it (never a

@@ -318,7 +318,7 @@ static void init_cache(struct step_native *nc, const uint64_t *at)
 		a->size = NATIVE_AREA_BYTES;
 		native_area_init(a);
 	}
-	for (i = 0; i < NATIVE_N_CALLS; i++)
+	for (i = 0; i < NATIVE_KNOWN_CALLS; i++)
 		nc->mem[NATIVE_CALLS_AT + i] = native_call_is_plain(i);
 	nc->units = malloc(sizeof(none));
 	if (!nc->units)

@@ -172,8 +172,6 @@ static const uint32_t *read_simple(struct report *r, const uint32_t *p,
 		path = &nc->paths[id];
 		if (path->tail)
 			__builtin_prefetch(path->tail);
-		if (path->by_tip)
-			__builtin_prefetch(&nc->blocks[path->first + path->n_blocks - 1u]);
 		target = path->next;
 		tip = path->by_tip;
 		last = id;

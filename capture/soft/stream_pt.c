@@ -281,15 +281,13 @@ transition_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *
 	if (BY_TIP >> cls & 1) {
 		if (tips == TIPS_SLOW || e->pos >= e->limit)
 			return false;
-		e->hot = *h;
 		if (tips == TIPS_TIMED) {
+			e->hot = *h;
 			pt_encode_tip_slow(e, ip, false);
 			*h = e->hot;
 			return true;
 		}
-		if (h->n_bits > 6)
-			pt_encode_flush_tnt(e);
-		pt_encode_tip_short(e, ip);
+		pt_encode_tip_bits(e, h, ip);
 		h->n_bits = 0;
 		h->bits = 0;
 		return true;
@@ -389,6 +387,7 @@ static size_t run_pt(struct soft_thread *t, const struct soft_block *table,
  * encoded; else that everything up to the next path's start is.
  */
 
+#define TAIL_PIECE 32	/* bytes that are copied at once, and a tail's are a multiple of */
 #define TAIL_MAX 256	/* bytes; with it a group of packets is below PT_GROUP_MAX */
 
 /* Where b of the blocks before end leads. */
@@ -404,15 +403,15 @@ static struct soft_tail *make_tail(const struct soft_block *b,
 				   const struct soft_block *end, uint64_t next)
 {
 	const struct pt_encode_config config = { .branch = true };
-	struct soft_tail *tail = malloc(sizeof(*tail) + TAIL_MAX);
 	uint8_t buf[4 * PT_GROUP_MAX];
+	uint64_t first = b[1].start;
+	struct soft_tail *tail;
 	struct pt_encoder e;
+	size_t n;
 
-	if (!tail)
-		return NULL;
 	pt_encode_init(&e, &config, buf, sizeof(buf), NULL, NULL);
 	e.full_ip = false;
-	e.last_ip = tail->first = b[1].start;
+	e.last_ip = first;
 	for (b++; b < end && e.pos - buf <= TAIL_MAX; b++) {
 		uint64_t to = leads_to(b, end, next);
 
@@ -421,15 +420,15 @@ static struct soft_tail *make_tail(const struct soft_block *b,
 		else if (b + 1 < end && BY_TIP >> b->cls & 1)
 			pt_encode_tip(&e, to, false);
 	}
-	tail->last = e.last_ip;
-	tail->bits = e.tnt;
-	tail->n_bits = e.n_tnt;
-	tail->n = (uint32_t)(e.pos - buf);
-	if (tail->n > TAIL_MAX) {
-		free(tail);
+	n = (size_t)(e.pos - buf);
+	if (n > TAIL_MAX)
 		return NULL;
-	}
-	memcpy(tail->bytes, buf, tail->n);
+	tail = calloc(1, sizeof(*tail) + (n + TAIL_PIECE - 1) / TAIL_PIECE * TAIL_PIECE);
+	if (!tail)
+		return NULL;
+	*tail = (struct soft_tail){ .first = first, .last = e.last_ip, .bits = e.tnt,
+				    .n_bits = e.n_tnt, .n = (uint32_t)n };
+	memcpy(tail->bytes, buf, n);
 	return tail;
 }
 
@@ -509,11 +508,11 @@ static __attribute__((noinline)) void pack_bits(struct soft_thread *t,
 static inline void put_tail(struct pt_encoder *e, struct encode_hot *h,
 			    const struct soft_tail *tail)
 {
-	e->hot = *h;
-	if (h->n_bits > 6)
-		pt_encode_flush_tnt(e);
-	pt_encode_tip_short(e, tail->first);
-	memcpy(e->pos, tail->bytes, tail->n);
+	uint32_t i;
+
+	pt_encode_tip_bits(e, h, tail->first);
+	for (i = 0; i < tail->n; i += TAIL_PIECE)
+		memcpy(e->pos + i, tail->bytes + i, TAIL_PIECE);
 	e->pos += tail->n;
 	e->last_ip = tail->last;
 	h->bits = tail->bits;
@@ -547,6 +546,25 @@ goes_by_blocks(const struct pt_encoder *e, const struct soft_path *p, uint32_t n
 	return p->tail && (e->pos >= e->limit || (due && is_near(e)));
 }
 
+/* The indirect branch that ended the path before leads to ip. False: it is for
+ * transition_slow(). */
+static inline __attribute__((always_inline)) bool
+end_by_tip(struct pt_encoder *e, struct encode_hot *h, uint64_t ip, const enum tips tips)
+{
+	if (__builtin_expect(e->pos >= e->limit, 0))
+		return false;
+	if (tips == TIPS_TIMED) {
+		e->hot = *h;
+		pt_encode_tip_slow(e, ip, false);
+		*h = e->hot;
+		return true;
+	}
+	pt_encode_tip_bits(e, h, ip);
+	h->bits = 0;
+	h->n_bits = 0;
+	return true;
+}
+
 /* Time packets come before the path that they are due in, and not where it runs by blocks,
  * which have their own: time would go back at a PSB between these. tips is a constant.
  * Returns how many were encoded: fewer where an overflow begins. */
@@ -560,7 +578,7 @@ run_plain(struct soft_thread *t, const struct soft_block *table,
 	const struct soft_path *p = NULL;
 	uint64_t event_tsc = e->event_tsc, next = 0;
 	struct encode_hot h = e->hot;
-	bool open = true, due;
+	bool open = true, by_tip = false, due;
 	size_t i;
 
 	for (i = 0; i < n && !e->lost; i++) {
@@ -570,8 +588,9 @@ run_plain(struct soft_thread *t, const struct soft_block *table,
 			prev = &t->last;
 			open = true;	/* a mistake: unexplained */
 		}
-		if (open && __builtin_expect(!transition_fast(t, e, &h, prev,
-					p->start, tips), 0)) {
+		if (open && __builtin_expect(!(by_tip ?
+				end_by_tip(e, &h, p->start, tips) :
+				transition_fast(t, e, &h, prev, p->start, tips)), 0)) {
 			e->hot = h;
 			transition_slow(t, prev, p->start);
 			h = e->hot;
@@ -586,6 +605,7 @@ run_plain(struct soft_thread *t, const struct soft_block *table,
 			event_tsc = e->event_tsc;
 			prev = &t->last;
 			open = true;
+			by_tip = false;
 			continue;
 		}
 		if (__builtin_expect(due, 0)) {
@@ -606,7 +626,8 @@ run_plain(struct soft_thread *t, const struct soft_block *table,
 		}
 		if (p->tail)
 			put_tail(e, &h, p->tail);
-		open = p->by_tip || p->enters_kernel;
+		by_tip = p->by_tip;
+		open = by_tip || p->enters_kernel;
 		next = p->next;
 		prev = &table[p->first + p->n_blocks - 1u];
 	}
