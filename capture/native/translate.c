@@ -543,6 +543,7 @@ static struct native_exit *new_exit(struct unit *u, uint8_t kind,
 {
 	struct native_exit *e = &u->copy->exits[u->copy->n_exits++];
 
+	u->taken[e - u->copy->exits] = NULL;
 	*e = (struct native_exit){ .kind = kind, .target = target,
 				   .unit = u->unit,
 				   .n_insns = (uint16_t)u->copy->n_insns };
@@ -910,10 +911,18 @@ void native_translate(struct native_area *a, const struct native_source *src,
 		      const struct native_way *way, uint64_t ip, uint32_t unit,
 		      uint32_t exit, struct native_copy *copy)
 {
-	struct unit u = { .g = { .area = a, .p = a->mem + a->used },
-			  .src = src, .way = way, .copy = copy,
-			  .unit = unit, .exit = exit };
+	struct unit u;	/* its arrays, of many KB, are not all cleared */
 
+	u.g.area = a;
+	u.g.p = a->mem + a->used;
+	u.g.n_constants = 0;
+	u.src = src;
+	u.copy = copy;
+	u.way = way;
+	u.at = u.n_same = u.n_differs = 0;
+	u.unit = unit;
+	u.exit = exit;
+	u.n_conditions = u.round = u.round_conditions = 0;
 	copy->n_insns = copy->n_exits = 0;
 	align(&u.g, 16, 0);
 	copy->code = here(&u.g);

@@ -188,8 +188,11 @@ static void read_records(struct step_thread *t, int64_t cur, size_t max)
 {
 	struct step_native_thread *n = &t->native;
 	const uint32_t *end = (const void *)step_native_slots(t, n->reading), *p;
-	struct report r = { .t = t, .nc = t->proc->native };
+	struct report r;	/* ids are not cleared */
 
+	r.t = t;
+	r.nc = t->proc->native;
+	r.n = 0;
 	n->draining = true;
 	if (cur < n->done || cur > 0)	/* the program wrote there */
 		step_note(t, -AUX_E_FORMAT);
