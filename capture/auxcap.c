@@ -62,16 +62,20 @@ static int set_at_exit(const struct option_row *row, void *config,
 			     option_label(row, &label), arg);
 }
 
-/* Nothing, or "fp", which is what the kernel does. Only the long form takes a value. */
+/* Nothing, or "fp", which is what the kernel does. Only the long form takes a value;
+ * the other words of perf mean something where no trace has the calls. */
 static int set_callgraph(const struct option_row *row, void *config,
 			 const char *arg, struct aux_diag *diag)
 {
+	struct cmd_options *o = config;
+
 	option_flag(row, config, NULL, diag);
 	if (!arg || !strcmp(arg, "fp"))
 		return 0;
-	return option_refuse(diag, "--%s wants nothing or fp, not \"%.40s\": the "
-			     "kernel finds call chains by frame pointers, and "
-			     "with trace auxdecode knows them exactly",
+	o->callgraph = arg;
+	if (!strcmp(arg, "lbr") || !strncmp(arg, "dwarf", 5))
+		return 0;
+	return option_refuse(diag, "--%s wants nothing or fp, not \"%.40s\"",
 			     row->name, arg);
 }
 
@@ -91,15 +95,15 @@ static const struct option_row what_rows[] = {
 	  .help = "of the event before it: addresses of a trace\n"
 		  "('filter main @ ./prog'), or fields of a tracepoint" },
 	{ .name = "freq", .letter = 'F', .arg = "N", .parse = option_number,
-	  .zero = "wants at least 1", .marked = true,
+	  .zero = "wants at least 1",
 	  .help = "samples a second of the other events",
 	  OPTION_AT(OPTIONS, kernel.freq, uint64_t) },
 	{ .name = "count", .letter = 'c', .arg = "N", .parse = option_number,
-	  .zero = "wants at least 1", .marked = true,
+	  .zero = "wants at least 1",
 	  .help = "or one sample every N events",
 	  OPTION_AT(OPTIONS, kernel.period, uint64_t) },
 	{ .name = "call-graph", .letter = 'g', .arg = "fp", .optional = true,
-	  .values = "fp", .parse = set_callgraph, .marked = true,
+	  .apart = "fp dwarf lbr", .values = "fp", .parse = set_callgraph,
 	  .help = "with call chains, by frame pointers",
 	  OPTION_AT(OPTIONS, kernel.callgraph, bool) },
 	{ .name = "aux-sample", .arg = "SIZE", .optional = true,
@@ -123,6 +127,10 @@ static const struct option_row what_rows[] = {
 	{ .name = "cgroup", .letter = 'G', .arg = "NAME", .marked = true,
 	  .help = "a container; with -a or -C",
 	  OPTION_TEXT(OPTIONS, kernel.target.cgroup) },
+	{ .name = "all-user", .help = "user code alone, as the modifier u of all events",
+	  OPTION_FLAG(OPTIONS, all_user) },
+	{ .name = "all-kernel", .help = "the kernel alone, as the modifier k",
+	  OPTION_FLAG(OPTIONS, all_kernel) },
 	{ .name = "per-thread",
 	  .help = "a stream for each thread instead of each CPU",
 	  OPTION_FLAG(OPTIONS, kernel.target.per_thread) },
@@ -156,7 +164,7 @@ static const struct option_row what_rows[] = {
 	  .parse = set_at_exit, .marked = true, .help = "the same for samples",
 	  OPTION_AT(OPTIONS, kernel.overwrite, bool) },
 	{ .name = "delay", .letter = 'D', .arg = "MS",
-	  .parse = cmd_parse_delay, .marked = true,
+	  .parse = cmd_parse_delay,
 	  .help = "start after MS milliseconds; -1: when --control says so" },
 	END,
 }, control_rows[] = {
@@ -176,9 +184,9 @@ static const struct option_row what_rows[] = {
 	  .parse = cmd_parse_mmap,
 	  .help = "ring sizes: pages, or with B, K, M, G" },
 	{ .name = "threads", .arg = "N", .parse = cmd_parse_threads,
-	  .marked = true, .help = "reader threads" },
+	  .help = "reader threads" },
 	{ .name = "max-size", .arg = "SIZE", .parse = cmd_parse_max_size,
-	  .marked = true, .help = "stop when the file has reached this size" },
+	  .help = "stop when the file has reached this size" },
 	{ .name = "switch-output", .arg = "SIZE|TIME|signal",
 	  .optional = true, .parse = cmd_parse_switch, .marked = true,
 	  .help = "a new file at each SIZE (K, M, G), TIME (s, m, h),\n"
@@ -314,7 +322,8 @@ static int print_help(void)
 		     row++)
 			print_row(row);
 	}
-	fputs("\n"
+	fputs("Options of perf record that change nothing here (-s -d -T -R -W -N "
+	      "-B ...) are\ntaken, too; auxcap(1) lists them.\n\n"
 	      "Exit status: 0 complete, 1 failed, 2 usage, 3 something is "
 	      "lost.\n"
 	      "Examples:  auxcap ls -la /        auxcap -e intel_pt//u -p 1234 "
@@ -370,7 +379,7 @@ static bool is_known(const char *name)
 static int parse_options(const struct command *c, struct cmd_options *o,
 			 int argc, char **argv)
 {
-	struct option_group groups[MAX_TABLES];
+	struct option_group groups[MAX_TABLES + 1];
 	struct option_line line = {
 		.command = c->name,
 		.help = "auxcap --help",
@@ -386,6 +395,8 @@ static int parse_options(const struct command *c, struct cmd_options *o,
 	for (size_t i = 0; c->tables[i]; i++)
 		groups[line.n_groups++] =
 			(struct option_group){ c->tables[i], o };
+	if (c == &commands[0])
+		groups[line.n_groups++] = (struct option_group){ cmd_needless, o };
 	if (options_parse(&line, argc, argv, &first, &diag) < 0)
 		return cmd_error(&diag);
 	o->words_left = argv + first;

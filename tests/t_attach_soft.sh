@@ -137,6 +137,47 @@ wait "$prog"
 is $? 5 "$back, a program that ends: as it would"
 exact "$back, a program that ends"
 
+### -D: a program runs at its own speed, and is joined with what it has started
+
+rm -f "$data"
+: >"$SCRATCH/out"
+# shellcheck disable=SC2016
+timeout 300 "$auxcap" -e "soft_pt/$back/u" -o "$data" --truth "$truth" -D 500 --exit-status -- sh -c '
+	(read x; "$0"; exit 2) <&3 &
+	echo $! $$; wait $!; exit 6' "$programs/forkexec" \
+	3<"$SCRATCH/in" >"$SCRATCH/out" 2>"$err" &
+pid=$!
+exec 9>"$SCRATCH/in"
+waits test -s "$SCRATCH/out"
+read -r below prog <"$SCRATCH/out"
+traced() { grep -q '^TracerPid:	[1-9]' "/proc/$1/status"; }
+waits traced "$below"
+ok $? "$back, -D: what it has started is traced"
+traced "$prog"
+ok $? "$back, -D: and itself"
+echo >&9
+exec 9>&-
+wait $pid
+is $? 6 "$back, -D: the program's status" "$err"
+that "$back, -D: nothing lost" "$err" grep -q 'nothing lost' "$err"
+exact "$back, -D"
+"$auxdecode" insn -F comm,sym "$data" 2>/dev/null | sort -u >"$SCRATCH/who"
+that "$back, -D: a program that is started then is whole" "$SCRATCH/who" grep -Eq '^forkexec +main\+0x0' "$SCRATCH/who"
+that "$back, -D: what ran before is not there" "$SCRATCH/who" not grep -Eq '^sh +main\+0x0|^sh +_dl_start\+0x0' "$SCRATCH/who"
+timeout 100 "$auxcap" -e "soft_pt/$back/u" -o "$SCRATCH/b.data" -D 100000000 -- sh -c 'exit 4' 2>"$err"
+is $? 1 "$back, -D: a program that ends before" "$err"
+that "$back, -D: which is said" "$err" grep -q 'nothing was recorded: sh ended within the 100000000 ms of -D' "$err"
+that "$back, -D: and nothing is written" "$err" not test -e "$SCRATCH/b.data"
+
+### --max-size: the program is ended
+
+timeout 300 "$auxcap" -e "soft_pt/$back/u" -o "$data" --truth "$truth" --max-size 200K -- sh -c 'while :; do :; done' 2>"$err"
+is $? 0 "$back, --max-size: it ends" "$err"
+that "$back, --max-size: which is said" "$err" grep -q 'nothing lost; ended by --max-size' "$err"
+that "$back, --max-size: and nothing else" "$err" not grep -q killed "$err"
+that "$back, --max-size: not before" "$err" has 204799
+exact "$back, --max-size"
+
 done
 
 ### what cannot be
@@ -151,8 +192,11 @@ cannot() { # STATUS TEXT PATTERN ARGUMENT...
 	that "$text: it is told" "$err" grep -Eq -- "$pattern" "$err"
 	is "$(cat "$data")" precious "$text: the file stays"
 }
-cannot 2 "emulate" 'emulate runs a program from its start: with -p and -t leave it out' -e soft_pt/emulate/u -p "$prog"
+cannot 2 "emulate" 'emulate runs a program from its start: with -p, -t and -D leave it out' -e soft_pt/emulate/u -p "$prog"
 cannot 2 "soft_etm" 'soft_etm runs a program from its start' -e soft_etm//u -p "$prog"
+cannot 2 "emulate, -D" 'with -p, -t and -D leave it out' -e soft_pt/emulate/u -D 5 true
+cannot 2 "soft_etm, -D" 'emulates a program from its start' -e soft_etm//u -D 5 true
+cannot 2 "-D -1" 'needs an event of the kernel' -e soft_pt//u -D -1 true
 cannot 2 "-p and -t" 'exclude each other' -e soft_pt//u -p "$prog" -t "$prog"
 cannot 1 "no such process" 'there is no process 999999999' -e soft_pt//u -p 999999999
 cannot 1 "a thread of the kernel" 'belongs to the kernel|no process' -e soft_pt//u -p 2

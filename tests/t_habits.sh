@@ -143,7 +143,7 @@ answers 2 "traces all of a program .-- PROGRAM. or of what runs" "$cap" -e soft_
 rm -f perf.data
 while read -r words; do
 	# shellcheck disable=SC2086
-	answers 2 '(`auxcap|`auxdecode|-e intel_pt//u|-e intel_pt//k|always|switch-output|-m ,SIZE|-F N|no-synth|perf, which|cs_etm//u|after =)' "$cap" $words
+	answers 2 '(`auxcap|`auxdecode|-e intel_pt//u|-e intel_pt//k|always|switch-output|-m ,SIZE|-F N|no-synth|perf, which|cs_etm//u|after =|leave it out|in braces|auxcap is recorded|--threads N|--when WHAT|`perf|`chrt)' "$cap" $words
 done <<'EOF'
 report
 annotate
@@ -156,11 +156,16 @@ attach -p 1
 -i true
 --no-inherit true
 -u root
---all-user true
---all-kernel true
 --timestamp-filename true
---no-buildid true
--s true
+--off-cpu true
+--group true
+--intr-regs true
+-I true
+-r 10 true
+--vmlinux x true
+--aio true
+--exclude-perf true
+--switch-output-event x true
 -n true
 --dry-run true
 -trigger main true
@@ -170,14 +175,22 @@ attach -p 1
 --app com.example
 -S65536 true
 -f 1000 true
--e cpu-clock --call-graph dwarf true
 -e cs-etm:u true
 -e sched:* true
 EOF
 answers 2 '-e mem:ADDRESS:x' "$cap" -e breakpoint/bp_addr=0x401000/ -- true
 answers 2 'the form is mem:ADDRESS' "$cap" -e mem:here:x -- true
 answers 2 'mem:0x404040/8:w' "$cap" -e mem:0x404040/16:w -- true
-answers 2 'error: --call-graph wants nothing or fp, not "dwarf"' "$cap" --call-graph=dwarf -e cpu-clock true
+answers 2 'error: --call-graph=dwarf: leave it out' "$cap" --call-graph=dwarf -e cpu-clock true
+answers 2 'error: --call-graph=dwarf,8192: leave it out' "$cap" --call-graph dwarf,8192 -e cpu-clock true
+answers 2 'error: --call-graph wants nothing or fp, not "sideways"' "$cap" --call-graph=sideways -e cpu-clock true
+# what adds to samples is taken with traces alone
+for words in -d -W -s --phys-data --switch-events --user-callchains; do
+	answers 2 "takes $words with traces alone.*perf record $words" "$cap" -e cpu-clock $words true
+done
+answers 2 'follows user code alone' "$cap" -e soft_pt//u --all-kernel true
+answers 2 'leave nothing' "$cap" -e cpu-clock --all-kernel --all-user true
+answers 2 'takes no --bogus|no option --bogus' "$cap" --bogus true
 that "nothing was recorded" - not test -e perf.data
 if [ ! -d /sys/bus/event_source/devices/intel_pt ]; then
 	answers 2 "soft_pt//u .* auxcap doctor" "$cap" -e intel_pt//u true
@@ -186,6 +199,38 @@ if [ ! -d /sys/bus/event_source/devices/intel_pt ]; then
 fi
 answers 0 "^  soft_pt/mtc_period=N/u +MTC each" "$cap" list soft_pt
 answers 0 "^  soft_etm/cycacc/u" "$cap" list soft_etm
+
+# ---- options of perf record that change nothing are taken ----
+taken() { # WORD...: the recording is there, the program has its words
+	rm -f x.data args
+	"$cap" -e soft_pt//u -o x.data "$@" sh -c 'echo "$@" >args' sh -d --call-graph dwarf >out 2>err
+	is $? 0 "auxcap $*: recorded" || cat err
+	is "$(cat args 2>/dev/null)" "-d --call-graph dwarf" "auxcap $*: words behind PROGRAM are its own"
+	is "$(grep -c -v 'nothing lost' err)" 0 "auxcap $*: no word of it where there is no terminal" || cat err
+}
+taken -s -d -T -R -W -N -B
+taken -sdTRWNB -P
+taken -F 99 -g -m 512,4M --threads 2
+taken --call-graph dwarf
+taken --call-graph=dwarf,16384 -c 1000
+taken --call-graph lbr --all-user
+taken --sample-cpu --no-buildid --no-buildid-cache --buildid-all --strict-freq --num-thread-synthesize 4
+taken --kernel-callchains --data --phys-data
+"$cap" record -q -s -d -e soft_pt//u -o x.data true >out 2>err
+ok $? "auxcap record -s -d" err
+said() { # PATTERN WORD...: one line on a terminal
+	local pattern=$1
+	shift
+	script -qec "'$cap' -e soft_pt//u -o x.data $* true" /dev/null >out 2>&1 </dev/null
+	is "$(grep -c 'no need of it here' out)" 1 "auxcap $*: one line on a terminal" || cat out
+	that "auxcap $*: $pattern" out grep -q -- "$pattern" out
+}
+said '-T: no need of it here: every record has its time' -T
+said '-g -F -T -s -d: no need' -F 99 -g -s -d -T
+script -qec "'$cap' -q -T -e soft_pt//u -o x.data true" /dev/null >out 2>&1 </dev/null
+that "-q: not a word" out not grep -q 'no need' out
+"$cap" -q -e cpu-clock -T -N -R -P -o x.data true >out 2>err
+ok $? "of samples, what they have anyway" err
 
 # A program of that name is run, but not without a word; after -- it is a program.
 mkdir bin
@@ -205,7 +250,7 @@ for name in "decode", "capture":
     text = open(f"{sys.argv[1]}/{name}/cmd/habits.c").read()
     text = re.sub(r'"\s*\n\s*"', "", text)
     for line in re.findall(r"`(aux(?:decode|cap) [^`]*)`", text):
-        print(line.replace("FILE", "x").replace("OUT", "y").replace("NAME", "main").replace("$(pgrep -d, -u USER)", "1"))
+        print(line.replace("FILE", "x").replace("OUT", "y").replace("NAME", "main").replace("$(pgrep -d, -u USER)", "1").replace("PID", "1"))
 EOF
 that "answers name commands" named test "$(wc -l <named)" -gt 40
 while read -r program words; do

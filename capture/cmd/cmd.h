@@ -44,6 +44,10 @@ struct cmd_options {
 	bool exit_status;	/* the program's status becomes ours */
 	bool quiet, verbose;
 	bool dry_run;		/* repair */
+	uint64_t needless;	/* options of perf record that change nothing: bit N is
+				 * cmd_needless[N] */
+	const char *callgraph;	/* --call-graph WORD; NULL: none, or fp */
+	bool all_user, all_kernel;
 	bool help, version;
 	const char *completion;	/* --completion SHELL */
 	const char *kernel_option;	/* an option that software sources do
@@ -57,6 +61,14 @@ struct cmd_options {
 
 /* habits.c: what users of other tools type, and what does it here. */
 extern const struct habit cmd_habits[];
+
+/* Options of perf record that are taken and change nothing; not in --help. */
+extern const struct option_row *const cmd_needless;
+/* Of those that were given: an error for one that would add to samples, with a source that
+ * takes samples; and one line on a terminal, with more ("-g -F", or "") of the kind, and why
+ * (NULL: for several reasons). */
+int cmd_needless_check(const struct cmd_options *o);
+void cmd_needless_say(const struct cmd_options *o, const char *more, const char *why);
 
 int cmd_record(struct cmd_options *o);
 int cmd_list(const char *what);		/* NULL: everything, in short */

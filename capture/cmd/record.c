@@ -19,6 +19,7 @@
 
 #include "capture/cmd/cmd.h"
 #include "capture/describe/describe.h"
+#include "capture/event/auxpmu.h"
 #include "common/clock.h"
 #include "common/diag.h"
 
@@ -147,7 +148,8 @@ static void say_program_end(const char *program, const struct source_result *r)
 {
 	int status = r->status;
 
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM &&
+	if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM ||
+				    (WTERMSIG(status) == SIGKILL && r->full && !r->kernel)) &&
 	    (r->stopped || r->full || r->terminated))
 		return;	/* that was us */
 	if (WIFSIGNALED(status))
@@ -344,6 +346,13 @@ static void on_signal(int sig)
 		return;
 	signal(sig, SIG_DFL);
 	raise(sig);
+}
+
+/* --max-size of software sources: as the first signal. */
+static void end_by_size(void)
+{
+	if (!stop)
+		stop = 1;
 }
 
 static void on_asked(int sig)
@@ -765,7 +774,7 @@ static int usage(struct aux_diag *diag, const char *what, const char *why)
 #define SOFT_RING (4 << 20)	/* bytes that -S keeps of a CPU, unless -m says so */
 
 /* -S and --when as soft_pt has them. */
-static int take_ring(struct recording *rec, struct source_job *job, bool by_default)
+static int take_ring(struct recording *rec, struct source_job *job)
 {
 	struct cmd_options *o = (struct cmd_options *)(uintptr_t)rec->o;
 	const struct kernel_options *k = &o->kernel;
@@ -774,13 +783,6 @@ static int take_ring(struct recording *rec, struct source_job *job, bool by_defa
 	if (!pt && (k->snapshot || o->when.n))
 		return cmd_usage("%s: %s has it not; soft_pt has", k->snapshot ? "-S" :
 				 "--when", rec->ops->name);
-	if (by_default && k->snapshot && !o->when.n && !k->snapshot_at_exit)
-		return cmd_usage("-S needs an event of the kernel (-e), and no PMU of this "
-				 "machine has an AUX area to take by default: -e soft_pt//u "
-				 "traces a program by software");
-	if (k->data_pages || (k->aux_pages && !k->snapshot))
-		return cmd_usage("-m: a software source has no rings but what -S keeps: "
-				 "-S -m ,SIZE");
 	if (!o->when.n && (o->when.count || o->when.cooldown_ns || o->when.delay_ns))
 		return cmd_usage("--when-count, --cooldown and --when-delay go with "
 				 "--when");
@@ -799,6 +801,42 @@ static int take_ring(struct recording *rec, struct source_job *job, bool by_defa
 	if (k->snapshot)
 		job->ring_bytes = k->aux_pages ? k->aux_pages *
 				  (size_t)sysconf(_SC_PAGESIZE) : SOFT_RING;
+	return CMD_OK;
+}
+
+/* What is about samples or rings of the kernel, and changes nothing without them. */
+static void say_needless(const struct cmd_options *o)
+{
+	const struct kernel_options *k = &o->kernel;
+	bool rings = k->data_pages || (k->aux_pages && !k->snapshot);
+	char more[64];
+
+	snprintf(more, sizeof(more), "%s%s%s%s%s", k->callgraph ? " -g" : "",
+		 k->freq ? " -F" : "", k->period ? " -c" : "", rings ? " -m" : "",
+		 k->n_threads ? " --threads" : "");
+	cmd_needless_say(o, more + (*more != '\0'), "a trace by software has every instruction "
+			 "and call, with thread, CPU and time, and waits where a ring "
+			 "would be full");
+}
+
+/* -D, --max-size, and whose code, as software sources have them. */
+static int take_limits(struct recording *rec, struct source_job *job)
+{
+	const struct cmd_options *o = rec->o;
+
+	if (o->all_kernel)
+		return cmd_usage("--all-kernel: %s follows user code alone; the kernel needs "
+				 "trace hardware: -e intel_pt//k", rec->ops->name);
+	if (o->kernel.delay_ms == KERNEL_START_DISABLED)
+		return cmd_usage("-D -1 needs an event of the kernel, which --control enables; "
+				 "`auxcap -e soft_pt//u -p PID` traces from now on what runs "
+				 "already");
+	if (o->kernel.delay_ms && rec->ops != &source_soft_pt)
+		return cmd_usage("-D: %s emulates a program from its start; soft_pt joins it "
+				 "later", rec->ops->name);
+	job->delay_ms = (unsigned)o->kernel.delay_ms;
+	job->max_size = o->kernel.max_size;
+	job->end = end_by_size;
 	return CMD_OK;
 }
 
@@ -830,12 +868,13 @@ static int record_software(struct recording *rec, struct source_job *job,
 			     "traces a program by software" :
 			     "needs an event of the kernel, not soft_pt, which "
 			     "traces all of a program (-- PROGRAM) or of what runs "
-			     "already (-p PID, -t TID), into one file");
+			     "already (-p PID, -t TID), into one file; -S --when "
+			     "keeps parts of it");
 	if (o->n_words > 1)
 		return usage(&diag, rec->ops->name,
 			     "must be the only event (-e): others go into a recording of "
 			     "their own, `auxcap -e EVENT -o FILE -- PROGRAM`");
-	if (take_ring(rec, job, by_default) != CMD_OK)
+	if (take_ring(rec, job) != CMD_OK || take_limits(rec, job) != CMD_OK)
 		return CMD_USAGE;
 	if (!o->words_left[0] && !attach)
 		return usage(&diag, "no program", "to record was named");
@@ -844,6 +883,7 @@ static int record_software(struct recording *rec, struct source_job *job,
 	job->event = &event;
 	job->filter = o->words[0].filter;
 	job->attach = attach ? &target : NULL;
+	say_needless(o);
 	ret = attach ? run_guarded(rec, job) : run_job(rec, job);
 	event_fini(&event);
 	return ret;
@@ -877,6 +917,23 @@ static int take_triggers(struct cmd_options *o)
 	return CMD_OK;
 }
 
+/* Whether every event has an AUX area, so that nothing is sampled. */
+static bool traces_alone(const struct cmd_options *o)
+{
+	bool alone = true;
+	char name[64];
+
+	for (size_t i = 0; i < o->n_words && alone; i++) {
+		const char *text = o->words[i].text;
+		struct pmu *pmu = NULL;
+
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, "/:"), text);
+		alone = !pmu_open(&pmu, PMU_SYSFS, name, NULL) && auxpmu_find(pmu);
+		pmu_close(pmu);
+	}
+	return alone;
+}
+
 /* Checks what needs other options beside it, then records. */
 static int record_kernel(struct recording *rec, struct source_job *job)
 {
@@ -889,6 +946,17 @@ static int record_kernel(struct recording *rec, struct source_job *job)
 	if (o->truth || o->inject_overflow)
 		return usage(&diag, o->truth ? "--truth" : "--inject-overflow",
 			     "needs a software source (-e soft_pt//u)");
+	if (k->callgraph && o->callgraph)
+		return cmd_usage("--call-graph=%.40s: leave it out: with a trace auxdecode "
+				 "knows calls exactly; for samples alone the kernel has "
+				 "frame pointers (fp)", o->callgraph);
+	if (o->all_user && o->all_kernel)
+		return cmd_usage("--all-user and --all-kernel leave nothing");
+	if (!traces_alone(o) && cmd_needless_check(o) != CMD_OK)
+		return CMD_USAGE;
+	k->all_user = o->all_user;
+	k->all_kernel = o->all_kernel;
+	cmd_needless_say(o, "", NULL);
 	if (take_triggers(o) != CMD_OK)
 		return CMD_USAGE;
 	if (k->delay_ms == KERNEL_START_DISABLED && !k->control)

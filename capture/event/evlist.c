@@ -107,9 +107,9 @@ static void set_common(struct evlist_event *ev,
 	a->sample_id_all = 1;
 	a->disabled = 1;
 	a->inherit = !o->per_thread && !o->system_wide;
-	a->exclude_user = !s->user;
-	a->exclude_kernel = !s->kernel;
-	a->exclude_hv = !s->hypervisor;
+	a->exclude_user = !s->user || o->all_kernel;
+	a->exclude_kernel = !s->kernel || o->all_user;
+	a->exclude_hv = !s->hypervisor || o->all_user;
 	a->exclude_idle = s->no_idle;
 	a->exclude_guest = s->guest || s->host ? !s->guest : knows_guests(ev);
 	a->exclude_host = (s->guest || s->host) && !s->host;

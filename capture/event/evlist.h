@@ -79,6 +79,7 @@ struct evlist_options {
 	uint32_t aux_sample_size;	/* --aux-sample, 0: none */
 	uint64_t freq, period;	/* -F, -c; 0: the event's or the default */
 	bool callgraph;		/* -g */
+	bool all_user, all_kernel;
 	bool start_paused;	/* AUX events, which members of their groups resume */
 };
 

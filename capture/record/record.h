@@ -100,6 +100,7 @@ struct kernel_options {
 	uint32_t aux_sample_size;	/* --aux-sample; 0: none */
 	uint64_t freq, period;	/* -F, -c; 0: default */
 	bool callgraph;		/* -g */
+	bool all_user, all_kernel;	/* of all events */
 	int delay_ms;		/* -D; KERNEL_START_DISABLED: until a command */
 	unsigned n_threads;	/* --threads; 0: by the number of rings */
 	uint64_t max_size;	/* --max-size; 0: no limit */
@@ -138,6 +139,10 @@ struct source_job {
 	bool snapshot_at_exit;		/* -Se */
 	const volatile sig_atomic_t *asked;	/* how often a snapshot was asked for */
 	uint32_t inject_overflow;	/* test aid: an OVF so often; 0: never */
+	unsigned delay_ms;		/* -D: the program runs so long without us */
+	uint64_t max_size;		/* --max-size; 0: no limit */
+	void (*end)(void);		/* called when the file has reached that: shall set
+					 * stop */
 	bool per_thread;
 	bool verbose;			/* notes say what it cost, too */
 

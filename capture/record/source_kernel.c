@@ -144,6 +144,8 @@ static int open_events(struct kernel *k, struct aux_diag *diag)
 		.freq = o->freq,
 		.period = o->period,
 		.callgraph = o->callgraph,
+		.all_user = o->all_user,
+		.all_kernel = o->all_kernel,
 	};
 	int ret = collect_words(k, &words, &eo.n_words, diag);
 

@@ -14,6 +14,13 @@
 #include "common/x86_insn.h"
 
 /*
+ * later.c: lets job->delay_ms pass, in which the program, if there is one, runs as *pid.
+ * -AUX_E_TARGET: it cannot be run, or has ended, with *status as wait(2) reports it.
+ */
+int later_begin(const struct source_job *job, pid_t *pid, int *status,
+		struct aux_diag *diag);
+
+/*
  * ---- stream.c: threads, the (virtual) CPUs they run on, and the clock ----
  *
  * A thread is in the kernel, or in user code and then either on a stream or

@@ -72,6 +72,8 @@ struct soft_config {
 	/* Only the newest so many bytes of each CPU's trace are kept, and written by
 	 * snapshots; 0: all of it is written. Intel PT, a stream for each CPU. */
 	size_t ring_bytes;
+	uint64_t max_size;	/* of the file; 0: no limit */
+	void (*end)(void);	/* called when it has that size, or more */
 	/* How often the user asked for a snapshot; NULL: never. */
 	const volatile sig_atomic_t *asked;
 	bool snapshot_at_exit;
@@ -267,6 +269,9 @@ struct soft_program {
 	/* What runs already, in place of argv: let go at the end. step alone.
 	 * Its program, if there is one, is not traced; its end is the end. */
 	struct target *target;
+	/* argv runs already, as this child of ours: it is joined with all below us; 0: it
+	 * is to be started. step and native alone. */
+	pid_t joined;
 	const struct triggers *triggers;	/* NULL: none. step and native alone */
 	bool snapshot;		/* a moment takes one */
 	const char *self_dir;	/* where auxcap and its helper object are */
@@ -300,6 +305,9 @@ int soft_step_run(struct soft *s, const struct soft_program *p, int *status,
  * there is stepped. */
 int soft_native_run(struct soft *s, const struct soft_program *p, int *status,
 		    struct aux_diag *diag);
+/* later.c: visits each thread of each process that descends from us, parents first. Ends
+ * with what visit returns if that is not 0. */
+int soft_below(int (*visit)(void *priv, pid_t tid), void *priv);
 /* Whether soft_step_run() may attach to these; -AUX_E_TARGET with the fix. */
 int soft_step_check(const struct target *target, struct aux_diag *diag);
 

@@ -56,17 +56,18 @@ static int check_terms(struct source_soft *sp, struct aux_diag *diag)
 	    event_has(event, "native") > 1)
 		return event_refuse(diag, event, "step, emulate and native "
 				    "exclude each other");
-	if (sp->job->attach && event_has(event, "emulate"))
+	if ((sp->job->attach || sp->job->delay_ms) && event_has(event, "emulate"))
 		return event_refuse(diag, event, "emulate runs a program from "
-				    "its start: with -p and -t leave it out");
+				    "its start: with -p, -t and -D leave it out");
 	if (sp->job->triggers && event_has(event, "emulate"))
 		return event_refuse(diag, event, "--when needs step or native");
 	if (sp->job->ring_bytes && sp->job->per_thread)
 		return event_refuse(diag, event, "-S keeps the trace of each CPU: "
 				    "without --per-thread");
 	if (SOFT_HOST != EM_X86_64 &&
-	    (sp->job->attach || event_has(event, "step") || event_has(event, "native")))
-		return event_refuse(diag, event, "step, native, -p and -t follow "
+	    (sp->job->attach || sp->job->delay_ms || event_has(event, "step") ||
+	     event_has(event, "native")))
+		return event_refuse(diag, event, "step, native, -p, -t and -D follow "
 				    "x86-64 programs on x86-64 alone: on this "
 				    "machine soft_pt emulates them");
 	if (source_soft_check_user(sp, diag))
@@ -130,11 +131,11 @@ static int choose_back_end(struct source_soft *sp, struct aux_diag *diag)
 	if (n.runs)
 		return 0;
 	sp->native = false;
-	if (sp->job->triggers && !n.traces)
-		return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET, "--when: %s; %s", n.why,
-				n.fix);
-	sp->step = n.traces &&
-		   (sp->job->triggers || !soft_can_emulate(sp->job->self_dir));
+	if ((sp->job->triggers || sp->job->delay_ms) && !n.traces)
+		return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET, "%s: %s; %s",
+				sp->job->triggers ? "--when" : "-D", n.why, n.fix);
+	sp->step = n.traces && (sp->job->triggers || sp->job->delay_ms ||
+				!soft_can_emulate(sp->job->self_dir));
 	if (!n.traces && !soft_can_emulate(sp->job->self_dir))
 		return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
 				"%s: %s; or install a qemu-user with plugins, which "

@@ -84,6 +84,8 @@ static struct source_soft *new_source(const struct source_soft_kind *kind,
 		.start_ns = clock_ns(),
 		.truth_path = job->truth_path,
 		.ring_bytes = job->ring_bytes,
+		.max_size = job->max_size,
+		.end = job->end,
 		.snapshot_at_exit = job->snapshot_at_exit,
 		.asked = job->asked,
 		.stream_end = enter_span,
@@ -375,9 +377,18 @@ int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 	if (ret)
 		return diag_set(diag, -ret, AUX_NO_OFFSET, "%s",
 				aux_strerror(ret));
+	if (sp->job->delay_ms) {
+		ret = later_begin(sp->job, &sp->program.joined, &result->status, diag);
+		sp->config.start_ns = clock_ns();
+		if (ret)
+			return ret;
+	}
 	ret = soft_open(&s, &sp->config, w, diag);
-	if (ret)
+	if (ret) {
+		if (sp->program.joined)
+			kill(sp->program.joined, SIGKILL);
 		return ret;
+	}
 	if (sp->native)
 		ret = soft_native_run(s, &sp->program, &result->status, diag);
 	else if (sp->step)
@@ -396,6 +407,7 @@ int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 	result->n_insns = stats.n_insns;
 	result->n_threads = stats.n_threads;
 	result->n_snapshots = stats.n_snapshots;
+	result->full = sp->config.max_size && writer_size(w) >= sp->config.max_size;
 	/* a back end that could not write leaves the reason to soft_close() */
 	if (err && diag && (!ret || !diag->text[0]))
 		*diag = late;

@@ -1422,7 +1422,8 @@ static int begin_all(struct step *st, int *failed)
 {
 	int err;
 
-	if (st->p->target)
+	st->main_pid = st->p->joined;
+	if (st->p->target || st->main_pid)
 		return step_attach(st);
 	err = launch(st, failed);
 	return err ? err : prepare(st);
@@ -1439,7 +1440,7 @@ static int run(struct step *st, int *failed)
 		st->error = err;
 	if (!err && st->native)
 		step_reader_start(st);
-	if (!err || st->p->target) {
+	if (!err || st->p->target || st->p->joined) {
 		step_lock(st);
 		err = loop(st);
 		step_unlock(st);

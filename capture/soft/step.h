@@ -281,7 +281,8 @@ void step_unlock(struct step *st);
 /* There is a full ring. The caller has the lock. */
 void step_reader_wake(struct step *st);
 
-/* step_attach.c, for what runs already. Makes all threads of p->target stop,
+/* step_attach.c, for what runs already. Makes all threads of p->target, or all below
+ * us, stop,
  * reports what exists, and lets them go on by steps. */
 int step_attach(struct step *st);
 /* False: the recording is over, and all are let go of. */

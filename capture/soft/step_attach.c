@@ -114,6 +114,39 @@ static int seize_all(struct step *st)
 	return ret;
 }
 
+static int seize_below(void *priv, pid_t tid)
+{
+	struct step *st = priv;
+	int ret = step_thread_find(st, tid) ? 0 : seize(st, tid);
+
+	if (ret != -AUX_E_TARGET)
+		return ret;
+	soft_not_traced(st->s, (uint32_t)step_tgid_of(tid), "", "it may not be traced");
+	return 0;
+}
+
+static size_t count_threads(const struct step *st)
+{
+	const struct step_thread *t;
+	size_t n = 0;
+
+	for (t = st->threads; t; t = t->next)
+		n++;
+	return n;
+}
+
+/* What begins meanwhile comes with its creator, or is there at the next look. */
+static int seize_tree(struct step *st)
+{
+	size_t n = 0;
+	int ret = 0;
+
+	do
+		n = count_threads(st);
+	while (!(ret = soft_below(seize_below, st)) && count_threads(st) > n);
+	return ret;
+}
+
 /* ---- the first stop of each ---- */
 
 /* The thread that execs takes its leader's tid; the leader vanishes. */
@@ -258,12 +291,10 @@ static int describe_all(struct step *st)
 static int name_tids(struct step *st)
 {
 	const struct step_thread *t;
+	size_t n = count_threads(st);
 	uint32_t *tids;
-	size_t n = 0;
 	int err;
 
-	for (t = st->threads; t; t = t->next)
-		n++;
 	tids = calloc(n ? n : 1, sizeof(*tids));
 	if (!tids)
 		return -AUX_E_NOMEM;
@@ -326,7 +357,7 @@ int soft_step_check(const struct target *tg, struct aux_diag *diag)
 
 int step_attach(struct step *st)
 {
-	int err = seize_all(st);
+	int err = st->p->target ? seize_all(st) : seize_tree(st);
 
 	st->started = true;
 	if (!err)
@@ -335,7 +366,7 @@ int step_attach(struct step *st)
 		err = name_tids(st);
 	if (!err)
 		err = describe_all(st);
-	if (!err)
+	if (!err && st->p->target)
 		err = target_start(st->p->target, st->diag);
 	return err ? err : start_all(st);
 }

@@ -338,7 +338,10 @@ int soft_tick(struct soft *s)
 	soft_flush_streams(s);
 	if (s->round_bytes)
 		end_round(s);
-	return keep_error(s, writer_flush(s->w));
+	keep_error(s, writer_flush(s->w));
+	if (s->config.max_size && writer_size(s->w) >= s->config.max_size)
+		s->config.end();
+	return s->error;
 }
 
 /*

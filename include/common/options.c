@@ -441,6 +441,24 @@ static bool keep_given(struct option_line *line, const struct option_row *row,
 	return true;
 }
 
+/* The next word, where it is one that may be the argument of a long option without
+ * being joined to it; it is then behind us. NULL: it is not. */
+static const char *take_apart(const struct option_row *row, int argc, char **argv)
+{
+	const char *word = optind < argc ? argv[optind] : NULL;
+	size_t len = word ? strcspn(word, ",") : 0, n;
+
+	for (const char *w = row->apart; word && w && *w; w += n) {
+		w += *w == ' ';
+		n = strcspn(w, " ");
+		if (n != len || memcmp(w, word, n))
+			continue;
+		optind++;
+		return word;
+	}
+	return NULL;
+}
+
 /* Errors come as text in diag, never from getopt on stderr: callers print it
  * and choose the exit code. */
 int options_parse(struct option_line *line, int argc, char **argv,
@@ -455,7 +473,7 @@ int options_parse(struct option_line *line, int argc, char **argv,
 	opterr = 0;
 	optind = 0;	/* of glibc and musl: also forget the line before */
 	while (rc == 0) {
-		const char *dash = single_dash(line, argc, argv);
+		const char *dash = single_dash(line, argc, argv), *arg;
 		size_t i;
 
 		if (dash) {
@@ -473,12 +491,13 @@ int options_parse(struct option_line *line, int argc, char **argv,
 		}
 		if (p.rows[i]->marked)
 			line->marked = p.rows[i];
-		if (!keep_given(line, p.rows[i], optarg)) {
+		arg = optarg || id < 256 ? optarg : take_apart(p.rows[i], argc, argv);
+		if (!keep_given(line, p.rows[i], arg)) {
 			rc = option_refuse(diag, "more than %zu options",
 					   line->max_given);
 			break;
 		}
-		rc = p.rows[i]->parse(p.rows[i], p.configs[i], optarg, diag);
+		rc = p.rows[i]->parse(p.rows[i], p.configs[i], arg, diag);
 	}
 	*first = optind;
 	return rc;

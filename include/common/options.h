@@ -47,6 +47,9 @@ struct option_row {
 	const char *help;	/* one line; '\n' goes on in the next */
 	option_parse *parse;
 	size_t offset;		/* of the value in config */
+	/* An optional argument may also be the next word, where it is one of these (or
+	 * one of these and a comma), as perf has it; NULL: only after = */
+	const char *apart;
 	/* of OPTION_NUMBER and OPTION_SIZE */
 	uint64_t max;		/* 0: no limit but the type's */
 	bool marked;		/* see option_line.marked */
