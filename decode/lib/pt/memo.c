@@ -22,6 +22,7 @@
 #define PATH_CALLS 32		/* open at one time inside of a path, at most */
 #define SLOTS_FIRST 64
 #define SLOTS_SMALL 4096		/* below, tables grow in larger steps */
+#define FEW_REGIONS 16		/* found without a table */
 #define HUGE_PAGE ((size_t)2 << 20)
 #define N_INDEXES (PT_REGIONS + PT_SETS)
 #define N_TAGS (N_INDEXES * PT_ENDS)	/* values of pt_entry_tag */
@@ -125,6 +126,7 @@ void pt_memo_fini(struct pt_memo *s)
 	free(s->ready_regions);
 	free(s->sets);
 	free(s->set_heads);
+	free(s->region_heads);
 	free(s->scratch);
 }
 
@@ -188,6 +190,9 @@ void pt_memo_drop(struct pt_memo *s)
 	s->full = false;
 	pt_memo_invalidate(s);
 	s->regions = s->last = NULL;
+	free(s->region_heads);
+	s->region_heads = NULL;
+	s->n_all_regions = 0;
 	s->n_regions = 1;
 	s->n_sets = 0;
 	if (s->set_heads)
@@ -351,25 +356,75 @@ static void mark_current(struct pt_memo *s, const struct pt_region *r)
 		set_ready(s, r->index);
 }
 
+static struct pt_region **region_head(const struct pt_memo *s, uint64_t start)
+{
+	uint64_t hash = start * UINT64_C(0x9e3779b97f4a7c15);
+
+	return &s->region_heads[hash >> 32 & s->region_mask];
+}
+
+static void hash_region(struct pt_memo *s, struct pt_region *r)
+{
+	struct pt_region **head = region_head(s, r->start);
+
+	r->same_hash = *head;
+	*head = r;
+}
+
+/* A program with a JIT has thousands of regions, each asked for again in each generation.
+ * Without memory for more heads the search is longer. */
+static bool grow_region_heads(struct pt_memo *s)
+{
+	uint32_t n = s->region_heads ? (s->region_mask + 1) * 4 : 4 * FEW_REGIONS;
+	struct pt_region **heads = calloc(n, sizeof(struct pt_region *));
+
+	if (!heads)
+		return false;
+	free(s->region_heads);
+	s->region_heads = heads;
+	s->region_mask = n - 1;
+	for (struct pt_region *r = s->regions; r; r = r->next)
+		hash_region(s, r);
+	return true;
+}
+
+static void keep_region(struct pt_memo *s, struct pt_region *r)
+{
+	r->next = s->regions;
+	s->regions = r;
+	s->n_all_regions++;
+	if (s->n_all_regions > (s->region_heads ? s->region_mask : FEW_REGIONS) &&
+	    grow_region_heads(s))
+		return;
+	if (s->region_heads)
+		hash_region(s, r);
+}
+
+static struct pt_region *look_up_region(const struct pt_memo *s, const struct aux_code *c)
+{
+	struct pt_region *r = s->region_heads ? *region_head(s, c->start) : s->regions;
+
+	while (r && !same_region(r, c))
+		r = s->region_heads ? r->same_hash : r->next;
+	return r;
+}
+
 static struct pt_region *find_region(struct pt_memo *s,
 				     const struct aux_code *c)
 {
-	struct pt_region *r = s->regions;
+	struct pt_region *r = look_up_region(s, c);
 
-	while (r && !same_region(r, c))
-		r = r->next;
 	if (!r) {
 		r = alloc_region(s);
 		if (!r)
 			return NULL;
 		*r = (struct pt_region){ .start = c->start, .end = c->end,
-					 .bytes = c->bytes,
-					 .next = s->regions };
+					 .bytes = c->bytes };
 		if (s->n_regions < PT_REGIONS) {
 			r->index = (uint16_t)s->n_regions++;
 			clear_ready(s, r->index);
 		}
-		s->regions = r;
+		keep_region(s, r);
 	}
 	mark_current(s, r);
 	return r;

@@ -175,6 +175,7 @@ struct pt_region {
 	const uint8_t *bytes;
 	uint16_t index;		/* from 1 on; 0: none was left: no entry has it */
 	struct pt_region *next;
+	struct pt_region *same_hash;
 };
 
 /* Regions that are mapped at once, the first one where its paths begin. */
@@ -266,6 +267,9 @@ struct pt_memo {
 	uint64_t generation;	/* the host's, for which ready holds */
 	struct pt_region *regions; /* all */
 	struct pt_region *last;	/* the one found last, or NULL */
+	struct pt_region **region_heads; /* by hash; NULL: they are few */
+	uint32_t region_mask;
+	uint32_t n_all_regions;	/* with those without an index */
 	uint32_t n_regions;	/* the next index: from 1 on */
 	struct pt_set *sets;	/* n_sets; NULL: none yet */
 	uint16_t *set_heads;	/* PT_SETS, by hash: indexes from 1 on */
