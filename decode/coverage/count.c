@@ -205,7 +205,8 @@ static struct cover_jump *find_jump(const struct cover_counter *c,
 
 	while (c->jumps[i].id &&
 	       (c->jumps[i].id != like->id || c->jumps[i].to != like->to ||
-		cover_space_id(c->jumps[i].space) != space))
+		(c->jumps[i].space != like->space &&
+		 cover_space_id(c->jumps[i].space) != space)))
 		i = (i + 1) & (c->n_slots - 1);
 	return &c->jumps[i];
 }
