@@ -212,7 +212,7 @@ for what in "profile" "coverage --to lcov"; do
 done
 that "profile: a border cuts runs, which are pieces of a part" - \
 	grep -q '^piece' "$here/profile/$(grep -m2 'large.data$' "$here/profile/units" | tail -1 | cut -f1).part"
-"$auxdecode" profile --to bolt --module python3.11 -o "$here/bolt" "$here/profile/many" 2>"$here/err"
+"$auxdecode" profile --to bolt --module "$(basename "$(realpath /usr/bin/python3)")" -o "$here/bolt" "$here/profile/many" 2>"$here/err"
 that "profile: what BOLT reads is made of it" "$here/err" grep -q '^B ' "$here/bolt"
 is "$(awk -F '\t' '/^[0-9]/ { n += $1 } END { print n }' "$here/branches/many")" \
 	"$(awk '/^branch/ { n += $NF } END { print n }' "$here/profile/many")" "branches: as many as in the list"
