@@ -93,6 +93,11 @@ static int split_terms(const struct event_spec *event, struct event_term *terms,
 			ret = event_refuse(diag, event, "%s is not possible: "
 					   "soft_etm traces without a pause",
 					   t->name);
+		} else if (!strcmp(t->name, "step") || !strcmp(t->name, "native")) {
+			ret = event_refuse(diag, event, "%s is not possible: it "
+					   "follows x86-64 instructions alone, and "
+					   "soft_etm runs programs under qemu-aarch64",
+					   t->name);
 		} else if (*t->name == '@') {
 			ret = event_refuse(diag, event, "soft_etm has no sinks "
 					   "to choose from; shared puts all "
