@@ -180,7 +180,7 @@ is "$(complete_bash auxdecode info --synt)" " " "bash: only what the command tak
 is "$(complete_bash auxdecode info "$SCRATCH/with")" "$SCRATCH/with blank.data " "bash: a file with a blank"
 is "$(complete_bash auxdecode info -o "$SCRATCH/with")" "$SCRATCH/with blank.data " "bash: an option's file"
 is "$(complete_bash auxcap doc | grep -ow doctor)" "doctor" "bash: auxcap's commands"
-is "$(complete_bash auxcap record --all)" "--all-cpus " "bash: auxcap's options"
+is "$(complete_bash auxcap record --all)" "--all-cpus --all-kernel --all-user " "bash: auxcap's options"
 complete_fish() {
 	fish -c "source $SCRATCH/$1.fish; complete -C '$2'" 2>&1 | cut -f1 | sort | tr '\n' ' '
 }
