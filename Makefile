@@ -467,6 +467,9 @@ install: $(if $(wildcard $(BUILD)/libauxdecode.so),install-lib)
 		install -m 644 $$c.zsh $(DESTDIR)$(ZSHDIR)/_$$p && \
 		install -m 644 $$c.fish $(SHARE)/fish/vendor_completions.d/$$p.fish || exit 1; done
 	@[ -e $(BUILD)/libauxdecode.so ] || echo "not installed: libauxdecode (make lib, then make install)"
+# man aux_decode_open: each function leads to the page that has it
+MAN3_NAMES = $(shell sed -n 's/^\.F[no] "\{0,1\}\(aux_[a-z0-9_]*\).*/\1/p' include/aux/*.3 | sort -u)
+man3_page = $(if $(filter aux_cursor_%,$1),aux_cursor,$(if $(filter aux_self_%,$1),aux_self,libauxdecode))
 install-lib:
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(SHARE)/man/man3 \
 		$(DESTDIR)$(PREFIX)/include/aux $(DESTDIR)$(DOCDIR)/examples
@@ -481,6 +484,8 @@ install-lib:
 	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/libauxdecode.pc
 	install -m 644 include/aux/*.h $(DESTDIR)$(PREFIX)/include/aux
 	install -m 644 include/aux/*.3 $(SHARE)/man/man3
+	@$(foreach f,$(MAN3_NAMES),echo '.so man3/$(call man3_page,$f).3' \
+		>$(SHARE)/man/man3/$f.3 &&) true
 	install -m 644 tools/examples/*.c $(DESTDIR)$(DOCDIR)/examples
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/auxcap $(DESTDIR)$(PREFIX)/bin/auxdecode \
@@ -488,6 +493,7 @@ uninstall:
 		$(patsubst $(BUILD)/man/%,$(SHARE)/man/man1/%,$(wildcard $(BUILD)/man/*.1)) \
 		$(patsubst decode/%,$(SHARE)/man/man7/%,$(wildcard decode/*.7)) \
 		$(patsubst include/aux/%,$(SHARE)/man/man3/%,$(wildcard include/aux/*.3)) \
+		$(MAN3_NAMES:%=$(SHARE)/man/man3/%.3) \
 		$(DESTDIR)$(LIBDIR)/libauxdecode.a $(DESTDIR)$(LIBDIR)/libauxdecode.so* \
 		$(DESTDIR)$(LIBDIR)/pkgconfig/libauxdecode.pc
 	for p in auxcap auxdecode; do \

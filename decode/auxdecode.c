@@ -311,6 +311,16 @@ static int run_word(int argc, char **argv)
 	return cmd_help(c);
 }
 
+/* A command of others, before its options are taken for those of insn. */
+static int check_first_word(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : "-";
+	const char *habit = *word == '-' || !access(word, F_OK) ? NULL :
+			    habit_find(cmd_habits, word);
+
+	return habit ? cmd_usage("no command \"%s\": %s", word, habit) : CMD_OK;
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *c = argc > 1 ? cmd_find(argv[1]) : NULL;
@@ -334,6 +344,9 @@ int main(int argc, char **argv)
 		  isatty(STDOUT_FILENO);
 	if (!named)
 		c = o.quick ? cmd_find("summary") : cmd_get(0);
+	status = named ? CMD_OK : check_first_word(argc, argv);
+	if (status != CMD_OK)
+		return status;
 	o.command = c;
 	own = new_own_options(c);
 	given = calloc((size_t)argc + 1, sizeof(*given));

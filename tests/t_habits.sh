@@ -126,6 +126,10 @@ report -g
 --pt t --raw f:0
 -ss_dir D -decode
 EOF
+answers 2 'no command "script": `auxdecode insn' "$decode" script -s x.py
+answers 2 'no command "script": `auxdecode insn' "$decode" script --call-ret-trace other.data
+answers 2 'no command "data": `auxdecode export' "$decode" data convert --to-json x
+answers 2 'summary --json' "$decode" --json other.data
 answers 2 "no command \"insnn\"; did you mean insn" "$decode" insnn perf.data
 answers 2 "did you mean --symfs" "$decode" --synfs / perf.data
 answers 0 "" "$decode" count --time 10%-90% other.data

@@ -23,6 +23,12 @@ for f in bin/auxcap bin/auxdecode libexec/auxkit/auxkit-qemu.so share/man/man1/a
 	that "installed: $f" - test -f "$root/opt/auxkit/$f"
 done
 bin=$root/opt/auxkit/bin
+# man FUNCTION finds each function of the public headers
+for f in $(grep -ho 'aux_[a-z_0-9]*(' include/aux/{decode,reader,cursor,error}.h | tr -d '(' | sort -u); do
+	page=$root/opt/auxkit/share/man/man3/$f.3
+	to=$root/opt/auxkit/share/man/$(sed 's/^\.so //' "$page")
+	that "man $f" "$page" grep -q "^\.F[no] .*$f" "$to"
+done
 # each command has a page, which says what auxdecode.1 and --help say
 pages=0
 for c in $("$bin/auxdecode" --help | awk '/^commands/ { on = 1; next } on && !NF { exit } on { print $1 }'); do

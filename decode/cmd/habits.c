@@ -76,8 +76,9 @@ const struct habit cmd_habits[] = {
 	{ "--ns", "times are printed to the nanosecond where the trace has them" },
 	{ "--reltime --deltatime", "times are those of the recording; `auxdecode "
 				   "export --to chrome FILE` counts from its begin" },
-	{ "--to-json --json", "`auxdecode export --to jsonl FILE` prints one object "
-			      "for each event" },
+	{ "--to-json --json", "`auxdecode summary --json FILE`, and so count, hot, find, "
+			      "latency and others; `auxdecode export --to jsonl FILE` has "
+			      "an object for each event" },
 	{ "--csv -x --field-separator", "`auxdecode export --to jsonl FILE` or --to "
 					"sqlite is for programs; -F chooses columns" },
 	{ "--dlfilter --script -script", "`auxdecode export --to jsonl FILE` or --to "
