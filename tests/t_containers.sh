@@ -213,6 +213,12 @@ same_ips() { # TEXT PTXED COLUMN ARGUMENT...
 }
 
 l=$corpus/lldb
+# the packets alone do not name their CPU, one of whose errata leads astray
+"$auxdecode" count --pt "$l/intelpt-trace/3842849.trace" --elf "$l/intelpt-trace/a.out" >"$SCRATCH/out" 2>"$SCRATCH/err"
+is $? 1 "--pt of a CPU with errata, which is not named"
+that "the option that names it is told" "$SCRATCH/err" grep -q 'no errata were worked around: --cpu-model' "$SCRATCH/err"
+is "$("$auxdecode" count --pt "$l/intelpt-trace/3842849.trace" --elf "$l/intelpt-trace/a.out" --cpu-model 6/79/1 2>/dev/null | tail -n 1)" \
+	"$("$auxdecode" count "$l/intelpt-trace/trace.json" 2>/dev/null | tail -n 1)" "and with it the flow is as from the bundle"
 one=$l/intelpt-trace two=$l/intelpt-trace-multi-file
 same_ips "LLDB, one thread" "$l/ref/intelpt-trace.ptxed.txt.gz" 2 "$one/trace.json"
 same_ips "LLDB, a directory" "$l/ref/intelpt-trace.ptxed.txt.gz" 2 "$one"

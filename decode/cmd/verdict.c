@@ -389,8 +389,9 @@ int verdict_print(const struct verdict *v, const struct cmd_options *o,
 	char unnamed[512];
 
 	say_gaps(v);
-	if ((v->n_gaps[AUX_GAP_DESYNC] || v->n_gaps[AUX_GAP_BAD_PACKET]) &&
-	    session_lacks_model(s))
+	/* an erratum may lead to an address where no code is */
+	if ((v->n_gaps[AUX_GAP_DESYNC] || v->n_gaps[AUX_GAP_BAD_PACKET] ||
+	     v->n_gaps[AUX_GAP_NO_CODE]) && session_lacks_model(s))
 		cmd_line("auxdecode: the recording does not name its CPU, so no "
 			 "errata were worked around: --cpu-model 6/158/10, as "
 			 "/proc/cpuinfo has it");
