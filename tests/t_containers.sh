@@ -323,6 +323,11 @@ bundles() { # TEXT TOTAL ARGUMENT...
 	gives "$text: all of it" "^total insns $total "
 }
 bundles "LLDB" 21 "$one/trace.json"
+if command -v perf >/dev/null; then
+	perf script --itrace=i0ns -F ip -i "$SCRATCH/bundled" >"$SCRATCH/perf" 2>"$SCRATCH/err"
+	is "$(tr -d ' ' <"$SCRATCH/perf")" "$("$auxdecode" insn -F ip "$SCRATCH/bundled" 2>/dev/null | tr -d ' ')" \
+		"LLDB, in a bundle: perf script has the same addresses"
+fi
 bundles "--pt" 21 --pt "$one/3842849.trace" --image "$one/a.out" --cpu-model 6/79/1
 bundles "a snapshot" 15742 "$corpus/opencsd/snapshots-ete/ete_ip"
 

@@ -19,7 +19,7 @@
 #include "decode/lib/import/impl.h"
 
 #define SAMPLE_TYPE \
-	(PERF_SAMPLE_TID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
+	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 #define TRAILER(b) ((b)->timed ? 32 : 24)
 
 /* Sticky, as every error of rewrite.h: callers go on, and open returns the
