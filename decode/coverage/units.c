@@ -20,7 +20,7 @@
 struct cover_table {
 	struct cover_table *before;	/* smaller, and no longer written */
 	size_t n_slots;			/* a power of two */
-	uint32_t slots[];		/* 0: free */
+	uint64_t slots[];		/* a unit's hash << 32 | its number; 0: free */
 };
 
 static struct cover_table *new_table(struct cover_table *before, size_t n_slots)
@@ -68,7 +68,8 @@ static uint64_t mix(uint64_t h, uint64_t word)
 	return h ^ h >> 29;
 }
 
-static size_t hash_unit(const struct cover_unit *u)
+/* Most that share a slot differ in it: their contents need not be looked at. */
+static uint32_t hash_unit(const struct cover_unit *u)
 {
 	uint64_t h = mix(cover_space_id(u->space), u->is_path);
 
@@ -79,7 +80,7 @@ static size_t hash_unit(const struct cover_unit *u)
 			h = mix(mix(h, u->ranges[i].first),
 				u->ranges[i].last << 8 ^ u->ranges[i].what);
 	}
-	return (size_t)h;
+	return (uint32_t)(h >> 32);
 }
 
 static bool same_range(const struct cover_range *a, const struct cover_range *b)
@@ -101,32 +102,35 @@ static bool same_unit(const struct cover_unit *a, const struct cover_unit *b)
 
 /* The number of the unit, or 0, and then *at is the slot where it belongs. */
 static uint32_t find(const struct cover_units *u, const struct cover_table *t,
-		     const struct cover_unit *what, size_t hash, size_t *at)
+		     const struct cover_unit *what, uint32_t hash, size_t *at)
 {
 	size_t i = hash & (t->n_slots - 1);
-	uint32_t id;
+	uint64_t slot;
 
-	while ((id = __atomic_load_n(&t->slots[i], __ATOMIC_ACQUIRE)) &&
-	       !same_unit(cover_unit_at(u, id), what))
+	while ((slot = __atomic_load_n(&t->slots[i], __ATOMIC_ACQUIRE)) &&
+	       (slot >> 32 != hash || !same_unit(cover_unit_at(u, (uint32_t)slot), what)))
 		i = (i + 1) & (t->n_slots - 1);
 	*at = i;
-	return id;
+	return (uint32_t)slot;
 }
 
 /* A table of twice the size in the place of the one that is half full. With the
  * lock. */
 static int grow(struct cover_units *u)
 {
-	struct cover_table *t = new_table(u->table, 2 * u->table->n_slots);
+	const struct cover_table *old = u->table;
+	struct cover_table *t = new_table(u->table, 2 * old->n_slots);
 
 	if (!t)
 		return -AUX_E_NOMEM;
-	for (uint32_t id = 1; id < u->n; id++) {
-		size_t i = hash_unit(cover_unit_at(u, id)) & (t->n_slots - 1);
+	for (size_t k = 0; k < old->n_slots; k++) {
+		size_t i = old->slots[k] >> 32 & (t->n_slots - 1);
 
+		if (!old->slots[k])
+			continue;
 		while (t->slots[i])
 			i = (i + 1) & (t->n_slots - 1);
-		t->slots[i] = id;
+		t->slots[i] = old->slots[k];
 	}
 	__atomic_store_n(&u->table, t, __ATOMIC_RELEASE);
 	return 0;
@@ -162,7 +166,8 @@ static uint32_t append(struct cover_units *u, const struct cover_unit *what)
 uint32_t cover_unit_need(struct cover_units *u, const struct cover_unit *what)
 {
 	struct cover_table *t = __atomic_load_n(&u->table, __ATOMIC_ACQUIRE);
-	size_t hash = hash_unit(what), at;
+	uint32_t hash = hash_unit(what);
+	size_t at;
 	uint32_t id = find(u, t, what, hash, &at);
 
 	if (id)
@@ -172,8 +177,9 @@ uint32_t cover_unit_need(struct cover_units *u, const struct cover_unit *what)
 		id = find(u, u->table, what, hash, &at);
 		if (!id) {
 			id = append(u, what);
-			__atomic_store_n(&u->table->slots[at], id,
-					 __ATOMIC_RELEASE);
+			if (id)
+				__atomic_store_n(&u->table->slots[at],
+						 (uint64_t)hash << 32 | id, __ATOMIC_RELEASE);
 		}
 	}
 	pthread_mutex_unlock(&u->lock);
