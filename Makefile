@@ -484,8 +484,8 @@ install-lib:
 	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/libauxdecode.pc
 	install -m 644 include/aux/*.h $(DESTDIR)$(PREFIX)/include/aux
 	install -m 644 include/aux/*.3 $(SHARE)/man/man3
-	@$(foreach f,$(MAN3_NAMES),echo '.so man3/$(call man3_page,$f).3' \
-		>$(SHARE)/man/man3/$f.3 &&) true
+	@$(foreach f,$(MAN3_NAMES),echo '.so man3/$(call man3_page,$f).3' | \
+		install -m 644 /dev/stdin $(SHARE)/man/man3/$f.3 &&) true
 	install -m 644 tools/examples/*.c $(DESTDIR)$(DOCDIR)/examples
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/auxcap $(DESTDIR)$(PREFIX)/bin/auxdecode \
