@@ -449,12 +449,11 @@ for i in $(seq 0 $((n - 1))); do env JOB_COMPLETION_INDEX="$i" "$here/tasks/task
 that "fleet: and again, by an indexed job" "$here/out" cmp -s "$here/tasks/result" "$here/count/one"
 
 # ---- on other machines, by ssh: this one, by three names; one is not there ----
-mkdir "$here/nodes"
-if have sshd || [ -x /usr/sbin/sshd ]; then
-	"$auxdecode" fleet run --resume -o "$here/none" "$recs" 2>"$here/err"
-	is $? 2 "fleet --resume: of nothing: status 2"
-	that "and nothing is made" "$here/err" not test -e "$here/none"
-	ssh=$here/nodes
+# By sshd where the machine has it; it is no dependency, as its package starts a server that
+# others can reach. Else by what ssh(1) says of it: the words after the host, joined by
+# spaces, go to a shell at home, and its own failures are status 255.
+begin_sshd() {
+	local port
 	ssh-keygen -q -t ed25519 -N '' -f "$ssh/host"
 	ssh-keygen -q -t ed25519 -N '' -f "$ssh/user"
 	port=$(python3 -c 'import socket
@@ -466,38 +465,63 @@ print(s.getsockname()[1])')
 		-o AuthorizedKeysFile="$ssh/user.pub" -o StrictModes=no -o UsePAM=no -E "$ssh/log"
 	at_exit=$(trap -p EXIT)
 	trap 'kill "$(cat "$ssh/pid")"' EXIT
-	mkdir "$ssh/bin"
 	printf 'Host one two\nHostName 127.0.0.1\nPort %s\nIdentityFile "%s"\nUserKnownHostsFile "%s"\nStrictHostKeyChecking accept-new\nLogLevel ERROR\n' \
 		"$port" "$ssh/user" "$ssh/known" >"$ssh/config"
-	printf '#!/bin/sh\nexec %s -F "%s" "$@"\n' "$(command -v ssh)" "$ssh/config" >"$ssh/bin/ssh"
-	chmod +x "$ssh/bin/ssh"
-	PATH=$ssh/bin:$PATH
+	printf '#!/bin/sh\nexec %s -F "%s" "$@"\n' "$(command -v ssh)" "$ssh/config" >"$ssh/real"
 	waits test -s "$ssh/pid"
-	run --on ssh --hosts 1/one,2/two,nowhere.invalid --per-task 2 -o "$here/ssh"
-	is $? 3 "fleet: on two machines by ssh" || cat "$here/err" "$ssh/log"
-	that "fleet: the machine that is not there is said" "$here/err" grep -q 'nowhere.invalid: is not used' "$here/err"
-	that "fleet: the result of one process, by ssh" "$here/err" cmp -s "$here/ssh/result" "$here/count/one"
-	rm "$here/ssh/result" "$here/ssh/parts/$(sed -n 3p "$here/ssh/units" | cut -f1).part"
-	run --on ssh --hosts one --resume -o "$here/ssh"
-	that "fleet --resume: one unit is missing" "$here/err" grep -q "$(($(grep -vc '^#' "$here/ssh/units") - 1)) of .* are done already" "$here/err"
-	that "fleet --resume: and the result is complete" "$here/err" cmp -s "$here/ssh/result" "$here/count/one"
-	# a machine that goes away in the middle: what ssh says of it is status 255
-	printf '#!/bin/sh\ncase "$*" in *one*/task*) exit 255;; esac\nexec %s -F "%s" "$@"\n' "$(PATH=${PATH#*:} command -v ssh)" "$ssh/config" >"$ssh/bin/ssh"
-	run --on ssh --hosts 1/one,1/two -o "$here/lost"
-	that "fleet: a machine is lost, and said" "$here/err" grep -q 'one: is lost: other machines do its task' "$here/err"
-	that "fleet: another does its tasks" "$here/err" cmp -s "$here/lost/result" "$here/count/one"
-	run --on ssh --hosts 1/one -o "$here/left"
-	is $? 1 "fleet: no machine is left: status 1, for nothing was done" || cat "$here/err"
-	refused 2 'no machine of --hosts can be used' fleet run --on ssh --hosts nowhere.invalid -o "$here/left" "$recs" "$here/large.data" --unit-size 1M
-	refused 2 'wants --hosts' fleet run --on ssh -o "$here/left" "$recs" "$here/large.data" --unit-size 1M
-	refused 2 'names that ssh knows' fleet run --on ssh --hosts -x -o "$here/left" "$recs" "$here/large.data" --unit-size 1M
+}
+end_sshd() {
 	kill "$(cat "$ssh/pid")"
-	PATH=${PATH#*:}
 	trap - EXIT
 	eval "$at_exit"
-else
-	ok 1 "sshd is there (tools/deps install test)"
+}
+stand_in() {
+	cat >"$ssh/real" <<-'END'
+		#!/bin/sh
+		while [ "$1" != -- ]; do shift; done
+		host=$2
+		shift 2
+		case $host in one | two) ;; *) echo "ssh: no host $host" >&2; exit 255 ;; esac
+		cd "${HOME:-/}" && exec env -i PATH=/usr/bin:/bin HOME="${HOME:-/}" sh -c "$*" </dev/null
+	END
+}
+by_ssh() { # HOW
+	run --on ssh --hosts 1/one,2/two,nowhere.invalid --per-task 2 -o "$here/ssh$1"
+	is $? 3 "fleet: on two machines by $1" || cat "$here/err" "$ssh/log"
+	that "fleet: the machine that is not there is said" "$here/err" grep -q 'nowhere.invalid: is not used' "$here/err"
+	that "fleet: the result of one process, by $1" "$here/err" cmp -s "$here/ssh$1/result" "$here/count/one"
+	rm "$here/ssh$1/result" "$here/ssh$1/parts/$(sed -n 3p "$here/ssh$1/units" | cut -f1).part"
+	run --on ssh --hosts one --resume -o "$here/ssh$1"
+	that "fleet --resume: one unit is missing" "$here/err" grep -q "$(($(grep -vc '^#' "$here/ssh$1/units") - 1)) of .* are done already" "$here/err"
+	that "fleet --resume: and the result is complete" "$here/err" cmp -s "$here/ssh$1/result" "$here/count/one"
+}
+"$auxdecode" fleet run --resume -o "$here/none" "$recs" 2>"$here/err"
+is $? 2 "fleet --resume: of nothing: status 2"
+that "and nothing is made" "$here/err" not test -e "$here/none"
+ssh=$here/nodes
+mkdir "$ssh" "$ssh/bin"
+: >"$ssh/log"
+printf '#!/bin/sh\nexec sh "%s" "$@"\n' "$ssh/real" >"$ssh/bin/ssh"
+chmod +x "$ssh/bin/ssh"
+if [ -x /usr/sbin/sshd ]; then
+	begin_sshd
+	PATH=$ssh/bin:$PATH by_ssh sshd
+	end_sshd
 fi
+stand_in
+PATH=$ssh/bin:$PATH
+by_ssh a-shell
+# a machine that goes away in the middle: what ssh says of it is status 255
+printf '#!/bin/sh\ncase "$*" in *one*/task*) exit 255;; esac\nexec sh "%s" "$@"\n' "$ssh/real" >"$ssh/bin/ssh"
+run --on ssh --hosts 1/one,1/two -o "$here/lost"
+that "fleet: a machine is lost, and said" "$here/err" grep -q 'one: is lost: other machines do its task' "$here/err"
+that "fleet: another does its tasks" "$here/err" cmp -s "$here/lost/result" "$here/count/one"
+run --on ssh --hosts 1/one -o "$here/left"
+is $? 1 "fleet: no machine is left: status 1, for nothing was done" || cat "$here/err"
+refused 2 'no machine of --hosts can be used' fleet run --on ssh --hosts nowhere.invalid -o "$here/left" "$recs" "$here/large.data" --unit-size 1M
+refused 2 'wants --hosts' fleet run --on ssh -o "$here/left" "$recs" "$here/large.data" --unit-size 1M
+refused 2 'names that ssh knows' fleet run --on ssh --hosts -x -o "$here/left" "$recs" "$here/large.data" --unit-size 1M
+PATH=${PATH#*:}
 
 # ---- what tells groups apart: one function of 800 that is 3 % slower in 5 of 200 ----
 python3 - "$here" <<'END'
