@@ -569,9 +569,8 @@ end_by_tip(struct pt_encoder *e, struct encode_hot *h, uint64_t ip, const enum t
  * which have their own: time would go back at a PSB between these. tips is a constant.
  * Returns how many were encoded: fewer where an overflow begins. */
 static inline __attribute__((always_inline)) size_t
-run_plain(struct soft_thread *t, const struct soft_block *table,
-	  const struct soft_path *paths, const uint32_t *ids, size_t n,
-	  const enum tips tips)
+run_plain(struct soft_thread *t, const struct soft_block *table, const struct soft_path *paths,
+	  const uint32_t *ids, size_t n, const enum tips tips)
 {
 	struct pt_encoder *e = &t->st->e;
 	const struct soft_block *prev = &t->last;
