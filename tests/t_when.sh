@@ -27,7 +27,6 @@ soft="-e soft_pt//u"
 	refused "nothing" 'wants FUNCTION' $soft --when ' > 5us'
 	refused "--cooldown alone" 'go with --when' $soft --cooldown 1ms
 	refused "--when-delay without -S" 'needs -S' $soft --when main --when-delay 1ms
-	refused "-m without -S" '-S -m ,SIZE' $soft -m ,64K
 	refused "a function that no file has" 'none of the .* files that the program maps at its start has it' -e cpu-clock --when no_such_function
 	refused "a line that takes time" 'a line takes no time' $soft --when 'a.c:12 > 5us'
 	refused "a probe without a name" 'usdt:PROVIDER:NAME' $soft --when usdt:shop
