@@ -575,10 +575,9 @@ run_plain(struct soft_thread *t, const struct soft_block *table, const struct so
 	struct pt_encoder *e = &t->st->e;
 	const struct soft_block *prev = &t->last;
 	const struct soft_path *p = NULL;
-	uint64_t event_tsc = e->event_tsc, next = 0;
+	uint64_t event_tsc = e->event_tsc, next = 0, i;
 	struct encode_hot h = e->hot;
 	bool open = true, by_tip = false, due;
-	size_t i;
 
 	for (i = 0; i < n && !e->lost; i++) {
 		p = &paths[ids[i]];
