@@ -260,6 +260,25 @@ static enum tips tips_of(const struct pt_encoder *e)
 	       c->cyc ? TIPS_TIMED : TIPS_PLAIN;
 }
 
+/* The indirect branch that came last leads to ip. False: it is for
+ * transition_slow(). */
+static inline __attribute__((always_inline)) bool
+end_by_tip(struct pt_encoder *e, struct encode_hot *h, uint64_t ip, const enum tips tips)
+{
+	if (__builtin_expect(e->pos >= e->limit, 0))
+		return false;
+	if (tips == TIPS_TIMED) {
+		e->hot = *h;
+		pt_encode_tip_slow(e, ip, false);
+		*h = e->hot;
+		return true;
+	}
+	pt_encode_tip_bits(e, h, ip);
+	h->bits = 0;
+	h->n_bits = 0;
+	return true;
+}
+
 /*
  * Encodes the transition from prev to ip if it is a frequent one; false: it is
  * for transition_slow(). A condition has then been counted already, which that
@@ -278,20 +297,8 @@ transition_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *
 		h->bits = h->bits << 1 | taken;
 		return (taken | (ip == prev->end)) & (++h->n_bits < PT_TNT_MAX);
 	}
-	if (BY_TIP >> cls & 1) {
-		if (tips == TIPS_SLOW || e->pos >= e->limit)
-			return false;
-		if (tips == TIPS_TIMED) {
-			e->hot = *h;
-			pt_encode_tip_slow(e, ip, false);
-			*h = e->hot;
-			return true;
-		}
-		pt_encode_tip_bits(e, h, ip);
-		h->n_bits = 0;
-		h->bits = 0;
-		return true;
-	}
+	if (BY_TIP >> cls & 1)
+		return tips != TIPS_SLOW && end_by_tip(e, h, ip, tips);
 	if (cls == X86_JUMP || (tips != TIPS_SLOW && cls == X86_CALL))
 		return ip == prev->target &&
 		       (ip > prev->start || is_new_loop(t, e, h->n_bits, ip));
@@ -544,25 +551,6 @@ goes_by_blocks(const struct pt_encoder *e, const struct soft_path *p, uint32_t n
 	if (tips == TIPS_TIMED)
 		return due || p->tail || n_bits + p->n_bits >= PT_TNT_MAX;
 	return p->tail && (e->pos >= e->limit || (due && is_near(e)));
-}
-
-/* The indirect branch that ended the path before leads to ip. False: it is for
- * transition_slow(). */
-static inline __attribute__((always_inline)) bool
-end_by_tip(struct pt_encoder *e, struct encode_hot *h, uint64_t ip, const enum tips tips)
-{
-	if (__builtin_expect(e->pos >= e->limit, 0))
-		return false;
-	if (tips == TIPS_TIMED) {
-		e->hot = *h;
-		pt_encode_tip_slow(e, ip, false);
-		*h = e->hot;
-		return true;
-	}
-	pt_encode_tip_bits(e, h, ip);
-	h->bits = 0;
-	h->n_bits = 0;
-	return true;
 }
 
 /* Time packets come before the path that they are due in, and not where it runs by blocks,
