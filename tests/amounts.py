@@ -38,7 +38,15 @@ def compare(what, want, got):
 
 # calls is what all others are compared with
 times, insns, calls, total = table(), collections.Counter(), collections.Counter(), collections.Counter()
+in_tree = collections.Counter()	# total, without what other stacks of the thread ran meanwhile
 names, parents = {}, {}
+def add_in_tree(i, n):
+    seen = set()
+    while i in names:
+        if names[i] not in seen:
+            in_tree[names[i]] += n
+            seen.add(names[i])
+        i = parents[i]
 def is_inner(i):	# its function is among its callers
     name = names[i]
     while (i := parents[i]) in names:
@@ -52,11 +60,14 @@ for f in rows("calls", "-F", "event,id,parent,own,dur," + ",".join(KINDS) + ",sy
         continue
     for i in range(len(KINDS)):
         times[name][i] += int(f[5 + i]) if f[5 + i] != "-" else 0
+    add_in_tree(f[1], sum(int(v) for v in f[5:9] if v != "-"))
     insns[name] += int(f[3]) if f[3] != "-" else 0
     if f[4] != "-" and not is_inner(f[1]):
         total[name] += int(f[4])
 sums = [sum(v[i] for v in times.values()) for i in range(len(KINDS))]
 print("self %d off CPU %d not traced %d lost %d blocked %d preempted %d kernel %d filtered %d" % tuple(sums))
+if not any(re.match(r"# tid \d+ goes on in stack", l) for l in run("calls")):
+    compare("total, as self and the rest below", total, in_tree)
 print("most calls:", calls.most_common(12))
 compare("blocked and preempted are off CPU", {"all": sums[1]}, {"all": sums[4] + sums[5]})
 nobodys = [sums[1], sums[6], sums[7], sums[2] - sums[6] - sums[7], sums[3]]	# in the order of OTHERS
@@ -90,13 +101,13 @@ def hot(by):
             f = l.split()
             name = " ".join(f[at:-1])
             got[name] += int(f[0])
-            in_all[name] += int(f[2])
+            in_all[name] = int(f[2]) if not n[name] else in_tree[name]	# one may be below the other
             n[name] += int(f[4])
     return got, other, n, in_all
 got, other, n, in_all = hot("time")
 compare("hot --by time", self_ns, {k: [v] for k, v in got.items()})
 compare("hot, calls", calls, n)
-compare("hot, total", total, in_all)
+compare("hot, total", in_tree, in_all)
 compare("hot, what is nobody's", {"all": nobodys}, {"all": [other.get(k, 0) for k in OTHERS]})
 compare("hot --by insns", insns, hot("insns")[0])
 
@@ -115,7 +126,7 @@ got = leaves("time")
 compare("flame, what is nobody's", {"all": nobodys}, {"all": [got.pop(k.replace(" ", "_"), 0) for k in FRAMES]})
 got.pop("[unknown]", 0)
 compare("flame --by time", self_ns, {k: [v] for k, v in got.items()})
-compare("flame, total", total, {k: v for k, v in in_stacks.items() if k in calls})
+compare("flame, total", in_tree, {k: v for k, v in in_stacks.items() if k in calls})
 got = leaves("insns")
 compare("flame --by insns", insns, got)
 
@@ -279,10 +290,10 @@ for k, a, b in zip(*(find_list(page, k) for k in ("name", "ownNs", "ownInsns")))
 c, t = collections.Counter(), collections.Counter()
 for k, a, b in zip(*(find_list(page, k) for k in ("name", "calls", "totalNs"))):
     c[k] += a
-    t[k] += b
+    t[k] = b if k not in t else in_tree[k]
 compare("report", self_ns, {k: [v] for k, v in own.items()})
 compare("report, calls", calls, c)
-compare("report, total", total, t)
+compare("report, total", in_tree, t)
 compare("report, instructions", insns, ins)
 sys.path.insert(0, "tests")
 import report_page

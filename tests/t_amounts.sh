@@ -162,6 +162,16 @@ data=$here/torn
 "$auxcap" -q -e soft_pt/psb_period=0,tsc,mtc,cyc/u --inject-overflow 4 -o "$data" -- /bin/ls / >/dev/null 2>&1
 agree "a program with gaps"
 that "time in gaps is lost, and nobody's" "$here/out" grep -Eq '^self [1-9].* lost [1-9]' "$here/out"
+for psb in 0 1 2; do
+	for every in 1 2 3 5; do
+		"$auxcap" -q -e "soft_pt/psb_period=$psb,tsc,mtc,cyc/u" --inject-overflow "$every" -o "$data" -- \
+			/bin/ls / >/dev/null 2>&1
+		"$auxdecode" calls "$data" 2>/dev/null >"$here/out"
+		echo "$psb/$every gaps $(grep -c '^# gap' "$here/out"), stacks $(grep -c '^# tid .* goes on in stack' "$here/out")"
+	done
+done >"$here/stacks"
+that "and all run on one stack" "$here/stacks" test "$(grep -c 'stacks 0$' "$here/stacks")" = 12
+that "of which all have gaps" "$here/stacks" test "$(grep -c 'gaps [1-9]' "$here/stacks")" = 12
 # While it is not clear which setjmp a longjmp led to, hot's cycles must not look at the stack.
 data=$here/jumps
 "$auxcap" -q -e soft_pt/tsc,mtc,cyc/u -o "$data" -- "$programs/stack_jump_any" >/dev/null 2>"$here/err"

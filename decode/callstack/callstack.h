@@ -110,6 +110,8 @@ enum call_end {
 
 #define CALL_GUESSED 1	/* the flow does not prove it: rebuilt after a gap, or
 			 * the likeliest of several */
+#define CALL_KEPT 2	/* it was there at a gap, or who called it is not known after one:
+			 * nothing proves that what is below called it */
 
 struct call_frame {
 	struct call_func *func;
@@ -121,7 +123,7 @@ struct call_frame {
 				     * other stacks that ran in between */
 	uint64_t serial;	/* counts frames of all threads from 1 */
 	uint8_t kind;		/* enum call_kind */
-	uint8_t flags;		/* CALL_GUESSED */
+	uint8_t flags;		/* CALL_GUESSED, CALL_KEPT */
 	void *user;		/* the consumer's; NULL when it begins. A tail
 				 * call is a new frame */
 };

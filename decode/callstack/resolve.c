@@ -813,6 +813,24 @@ static int end_handler(struct calls *c, struct thread *t)
 	return depth ? calls_stack_pop_to(c, t, depth, CALL_END_UNWOUND, 0) : 0;
 }
 
+/*
+ * To user code that the frame on top, now gone, was not known to return to, after a gap:
+ * which frames are still there is a guess then. That it was not called from the one below
+ * says nothing of those further down, so they stay until a return or a function finds one.
+ */
+static int return_after_gap(struct calls *c, struct thread *t, const struct move *m)
+{
+	bool found;
+	int rc = go_below(c, t, m, &found);
+
+	if (!rc && !found)
+		rc = turn(c, t, m, false, &found);
+	if (!rc && !found)
+		rc = unwind_to_func(c, t, m->func, m->to, &found);
+	return rc || found ? rc : calls_stack_push(c, t, CALL_BASE, CALL_GUESSED | CALL_KEPT,
+						   m->func, 0, m->to, 0);
+}
+
 /* The frame's caller was never seen: what runs now is its caller. */
 static int return_from_base(struct calls *c, struct thread *t,
 			    const struct move *m)
@@ -827,6 +845,8 @@ static int return_from_base(struct calls *c, struct thread *t,
 	if (!top)
 		return calls_stack_push(c, t, CALL_BASE, 0, m->func, 0, m->to,
 					0);
+	if (top->flags & CALL_KEPT && !is_kernel(m->to))
+		return return_after_gap(c, t, m);
 	return calls_resolve_ret(c, t, m);
 }
 
@@ -844,6 +864,7 @@ static bool is_rooted(const struct thread *t)
  * turns out to switch stacks is remembered as one. */
 static int resolve_unknown(struct calls *c, struct thread *t, const struct move *m)
 {
+	const struct call_frame *top;
 	bool found;
 	int rc = turn(c, t, m, false, &found);
 
@@ -858,6 +879,11 @@ static int resolve_unknown(struct calls *c, struct thread *t, const struct move 
 	rc = unwind_to_func(c, t, m->func, m->to, &found);
 	if (rc || found)
 		return rc;
+	top = stack_top(t);
+	if (top && top->flags & CALL_KEPT) {
+		rc = calls_stack_pop(c, t, CALL_END_RET, CALL_GUESSED);
+		return rc ? rc : return_after_gap(c, t, m);
+	}
 	if (is_rooted(t))
 		return begin_stack(c, t, m, CALL_BASE, CALL_GUESSED);
 	return begin_anew(c, t, m->func, m->to, CALL_END_UNWOUND);
@@ -878,15 +904,18 @@ int calls_resolve_ret(struct calls *c, struct thread *t, const struct move *m)
 	struct call_frame *top = stack_top(t);
 	uint32_t depth;
 	bool found;
-	int rc;
+	int rc = 0;
 
 	if (m->in->roles & FUNC_SWITCH)
 		return calls_resolve_switch(c, t, m);
 	if (m->func->roles & FUNC_RESTORER)
 		return end_handler(c, t);
 	depth = calls_stack_find_back(t, m->to);
-	if (depth != NONE)
-		return return_from(c, t, depth);
+	if (depth != NONE) {
+		if (!top->back && top->flags & CALL_KEPT)
+			rc = calls_stack_pop(c, t, CALL_END_RET, 0);
+		return rc ? rc : return_from(c, t, depth);
+	}
 	if (top && top->kind == CALL_SIGNAL)
 		return 0;	/* the same, without a name */
 	if (is_kernel(m->to))
@@ -962,25 +991,29 @@ int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m)
 
 /* ---- gaps ---- */
 
-/* After a gap the topmost frame of the same function, if there is one, goes on;
- * all that stay are guesses. */
+/*
+ * After a gap the topmost frame of the same function, if there is one, goes on. Else what
+ * runs now was called by one of those that were there, most likely, or by what one of
+ * them called: they stay below it, and what it returns to will tell. All are guesses.
+ */
 int calls_resolve_gap(struct calls *c, struct thread *t, struct func *f,
 		   uint64_t to)
 {
-	uint32_t low = is_kernel(to) ? calls_stack_kernel(t) : 0;
+	uint32_t kernel = calls_stack_kernel(t), low = is_kernel(to) ? kernel : 0;
 	uint32_t depth = calls_stack_find_func(t, f);
-	bool lost = t->pend.what == PEND_GAP;
+	bool lost = t->pend.what == PEND_GAP, found = depth > low;
 	int rc;
 
-	if (depth <= low && !lost && t->pub.depth > low)
+	if (!found && !lost && t->pub.depth > low)
 		return 0;	/* still inside the kernel's switch of threads */
-	rc = calls_stack_pop_to(c, t, depth > low ? depth : low,
+	rc = calls_stack_pop_to(c, t, found ? depth : lost ? kernel : low,
 				lost ? CALL_END_LOST : CALL_END_UNWOUND,
 				CALL_GUESSED);
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; lost && i < t->pub.depth; i++)
-		t->pub.frames[i].flags |= CALL_GUESSED;
-	return depth > low ? 0 : calls_stack_push(c, t, CALL_BASE, CALL_GUESSED,
-						  f, 0, to, 0);
+		t->pub.frames[i].flags |= CALL_GUESSED | CALL_KEPT;
+	return found ? 0 : calls_stack_push(c, t, CALL_BASE,
+					    CALL_GUESSED | (lost ? CALL_KEPT : 0), f, 0,
+					    to, 0);
 }

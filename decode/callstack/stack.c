@@ -77,6 +77,8 @@ int calls_stack_pop(struct calls *c, struct thread *t, enum call_end end,
 
 	if (!f)
 		return 0;
+	if (end == CALL_END_UNWOUND && f->flags & CALL_KEPT)
+		end = CALL_END_LOST;
 	if (c->ops->leave)
 		rc = c->ops->leave(c->priv, &t->pub, end, flags);
 	if (t->pub.depth > 1)
@@ -92,12 +94,16 @@ int calls_stack_replace(struct calls *c, struct thread *t,
 			const struct move *m, uint64_t from)
 {
 	struct call_frame *top = stack_top(t);
-	uint64_t back = top && top->kind != CALL_SIGNAL ? top->back : 0;
+	uint64_t back = 0;
+	unsigned kept = 0;
 	int rc = 0;
 
-	if (top && top->kind != CALL_SIGNAL)
+	if (top && top->kind != CALL_SIGNAL) {
+		back = top->back;
+		kept = top->flags & CALL_KEPT;
 		rc = calls_stack_pop(c, t, CALL_END_TAIL, 0);
-	return rc ? rc : calls_stack_push(c, t, CALL_TAIL, 0, m->func, from,
+	}
+	return rc ? rc : calls_stack_push(c, t, CALL_TAIL, kept, m->func, from,
 					  m->to, back);
 }
 

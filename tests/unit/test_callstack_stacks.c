@@ -91,8 +91,30 @@ static void test_gaps(void)
 	       "behind a gap: frames down to the one that runs");
 	gap_in_g(REC + 0x40);
 	go(&m, MAIN + 0x15, MAIN + 0x20, N);
-	is_str(made_end(&m), "+=main +f +g # -gl? -fl? -mainl? +=rec? -rec "
-	       "+=main -main.", "nothing is left of the stack");
+	is_str(made_end(&m), "+=main +f +g # +=rec? -rec -gl -f -main.",
+	       "one that was not there, called by what was");
+	gap_in_g(REC + 0x40);
+	go(&m, COLD + 0x15, COLD + 0x20, R);	/* called rec, and what did is on the stack */
+	go(&m, MAIN + 0x25, MAIN + 0x30, N);
+	is_str(made_end(&m), "+=main +f +g # +=rec? -rec -gl? -fl? -main.",
+	       "its caller is, and so is what called that, elsewhere");
+}
+
+/* The stack has a beginning; a return to elsewhere is none to another stack. */
+static void test_gap_in_program(uint64_t to, const char *want, const char *what)
+{
+	made_begin(&m, 0);
+	go(&m, START, START + 0x10, C);
+	go(&m, MAIN, MAIN + 0x10, C);
+	go(&m, F, F + 0x10, C);
+	go(&m, G, G + 0x10, N);
+	event(&m, AUX_FLOW_GAP, 0);
+	go(&m, to, to + 0x10, R);		/* not called by f */
+	go(&m, REC + 0x15, REC + 0x20, R);	/* nor is this */
+	go(&m, CO + 0x15, CO + 0x20, R);
+	go(&m, MAIN + 0x50, MAIN + 0x60, R);
+	go(&m, START + 0x15, START + 0x20, N);
+	is_str(made_end(&m), want, what);
 }
 
 static void test_filter(void)
@@ -194,6 +216,12 @@ int main(void)
 	test_one_place();
 	test_pushed();
 	test_gaps();
+	test_gap_in_program(G + 0x40, "+=_start +main +f +g # -g? +=rec? -rec +=co? -co -fl? "
+			    "-main -_start.",
+			    "a return to elsewhere of what was there at the gap");
+	test_gap_in_program(CO2 + 0x40, "+=_start +main +f +g # +=co2? -co2 +=rec? -rec +=co? "
+			    "-co -gl? -fl? -main -_start.",
+			    "the same of what was not");
 	test_filter();
 	test_threads();
 	test_paths();
