@@ -66,6 +66,7 @@ print(len(json.dumps({w: i for i, w in enumerate(re.findall(".", "auxkit" * 50))
 	xz)
 		seq 20000 >"$SCRATCH/seq"
 		native "$1" xz -T2 --block-size=20000 -c "$SCRATCH/seq" ;;
+	sent) native "$1" "$programs/registers" 300 ;;
 	signalled) native "$1" /bin/sh -c 'kill -SEGV $$' ;;
 	*) native "$1" "$programs/$1" ;;
 	esac
@@ -81,7 +82,7 @@ needs() {
 }
 
 for c in hello_asm hello_static threads feature jit forkexec vdso vsyscall dlopen throw sorts \
-	stack_fiber stack_signal stack_throw pingpong pipeline many compile perl python xz signalled; do
+	stack_fiber stack_signal stack_throw pingpong pipeline many compile perl python xz signalled sent; do
 	wanted "$c" || continue
 	if have "$(needs "$c")"; then
 		case_native "$c"

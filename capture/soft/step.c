@@ -1179,6 +1179,7 @@ int step_stop(struct step *st, pid_t tid, int status)
 	if (t->native.inside && step_native_stop(t, &status))
 		return st->error;
 	event = status >> 16;
+	sig = WSTOPSIG(status);
 	if (event == PTRACE_EVENT_EXEC)
 		return on_exec(st, tid);
 	if (event == PTRACE_EVENT_STOP)

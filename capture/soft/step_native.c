@@ -34,6 +34,9 @@
 #define SETTLE_STEPS 1000	/* far more than between two instructions */
 #define CALL_RSEQ 334
 #define ALIGN_FLAG 0x40000u	/* of EFLAGS: copied code is read where it is */
+#ifndef TRAP_PERF
+#define TRAP_PERF 6
+#endif
 #define RECORD_AT 20	/* bytes from where an exit begins to its record, */
 #define RECORD_BYTES 20	/* and from there until it counts */
 
@@ -314,11 +317,25 @@ static bool try_out(struct step_thread *t, struct user_regs_struct *r, bool faul
 	return false;
 }
 
+/* The instruction that it is at is the cause: it has not run. Not so if another process or
+ * thread sent the signal, a perf event or memory that failed elsewhere. */
 static bool is_fault(int sig, const siginfo_t *si)
 {
-	return si->si_code > 0 && si->si_code != SI_TIMER &&
-	       (sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE ||
-		sig == SIGILL || sig == SIGTRAP || sig == SIGSYS);
+	if (si->si_code <= 0)
+		return false;
+	switch (sig) {
+	case SIGSEGV:
+	case SIGFPE:
+	case SIGILL:
+	case SIGSYS:
+		return true;
+	case SIGBUS:
+		return si->si_code != BUS_MCEERR_AO;
+	case SIGTRAP:
+		return si->si_code != TRAP_PERF;
+	default:
+		return false;
+	}
 }
 
 /* All signals that are not of an instruction's own making. */
@@ -411,64 +428,133 @@ static void take_back(struct step_thread *t, struct user_regs_struct *r)
 	r->rip = nc->insns[u->first_insn + e->n_insns - 1u].at;
 }
 
-/* One step of a thread inside. 0: it is done; else the signal that came in its
- * place, or -1: *status says how it ends. */
-static int step_inside(struct step_thread *t, struct user_regs_struct *r,
-		       int *status)
+/* Reads what t stopped for. False: it was killed since. The kernel then has no answer,
+ * or that of PTRACE_EVENT_EXIT, which is the next stop. */
+static bool read_cause(const struct step_thread *t, siginfo_t *si)
+{
+	return !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, si) &&
+	       si->si_code != (SIGTRAP | PTRACE_EVENT_EXIT << 8);
+}
+
+/* A signal that is still to be delivered; 0: none is. */
+struct pending {
+	int sig, status;
+	bool stops;		/* with all of its process */
+	siginfo_t si;
+};
+
+/* One step of a thread inside, which it begins with a signal or 0. 0: it is done; else the
+ * signal that came in its place, or -1: now->status says how it ends. */
+static int step_inside(struct step_thread *t, struct user_regs_struct *r, int with,
+		       struct pending *now)
 {
 	ptrace(PTRACE_SETREGS, t->tid, NULL, r);
 	do {
-		if (ptrace(PTRACE_SINGLESTEP, t->tid, NULL, NULL)) {
+		if (ptrace(PTRACE_SINGLESTEP, t->tid, NULL, (void *)(intptr_t)with)) {
 			t->running = errno == ESRCH;
 			return -1;
 		}
-		if (!step_wait(t, status))
+		with = 0;
+		if (!step_wait(t, &now->status))
 			return -1;
-	} while (*status >> 16 == PTRACE_EVENT_STOP);
-	if (ptrace(PTRACE_GETREGS, t->tid, NULL, r))
+		now->stops |= now->status >> 16 == PTRACE_EVENT_STOP &&
+			      WSTOPSIG(now->status) != SIGTRAP;
+	} while (now->status >> 16 == PTRACE_EVENT_STOP);
+	if ((!(now->status >> 16) && !read_cause(t, &now->si)) ||
+	    ptrace(PTRACE_GETREGS, t->tid, NULL, r)) {
+		t->running = true;	/* killed since */
 		return -1;
+	}
 	take_back(t, r);
 	step_native_drain(t);
-	if (*status >> 16 == PTRACE_EVENT_EXIT)
+	if (now->status >> 16 == PTRACE_EVENT_EXIT)
 		last_stop(t, r);
-	if (*status >> 16)
+	if (now->status >> 16)
 		return -1;
-	return WSTOPSIG(*status) == SIGTRAP ? 0 : WSTOPSIG(*status);
+	now->sig = WSTOPSIG(now->status);
+	return now->sig == SIGTRAP && is_fault(SIGTRAP, &now->si) ? 0 : now->sig;
+}
+
+/*
+ * Somebody sent the signal now while a thread is brought out. It takes the place of the one
+ * that waits to be delivered, *first, with which the next step begins: it is blocked, so the
+ * kernel queues it again. Its number is returned; 0: none has to be. SIGTRAP cannot be
+ * blocked, as the steps end with it: then it is the other way round. Of two of a number the
+ * kernel keeps one.
+ */
+static int swap_pending(struct step_thread *t, struct pending *first,
+			const struct pending *now, uint64_t *mask)
+{
+	struct pending back = first->sig == SIGTRAP ? *now : *first;
+
+	if (first->sig == now->sig)
+		return 0;
+	if (first->sig != SIGTRAP)
+		*first = *now;
+	if (!back.sig)
+		return 0;
+	*mask |= UINT64_C(1) << (back.sig - 1);
+	ptrace(PTRACE_SETSIGMASK, t->tid, (void *)sizeof(*mask), mask);
+	ptrace(PTRACE_SETSIGINFO, t->tid, NULL, &back.si);
+	return back.sig;
+}
+
+/* The steps that lead out, with a mask of signals of its own. */
+static int step_out(struct step_thread *t, struct user_regs_struct *r,
+		    struct pending *first, uint64_t mask)
+{
+	struct pending now = { 0 };
+	int n, got = 0, with = 0;
+
+	for (n = 0; n < SETTLE_STEPS && got >= 0; n++) {
+		uint64_t before = r->rip;
+		bool sent;
+
+		got = step_inside(t, r, with, &now);
+		sent = got > 0 && !is_fault(got, &now.si);
+		with = 0;
+		if (sent && r->rip == before)
+			with = swap_pending(t, first, &now, &mask);
+		else if (sent)	/* a SIGTRAP; the one of the step was dropped for it */
+			step_native_send_again(t, &now.si);
+		if (got >= 0 && !with && try_out(t, r, got && !sent))
+			break;
+	}
+	if (got < 0)
+		first->status = now.status;
+	else if (now.stops)	/* it is to be told again */
+		ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
+	return got;
 }
 
 /*
  * Brings a thread that a signal stopped out of the cache. sig, which is still to
- * be delivered, stays the one of its stop; an instruction that faults on the way
- * is undone, and will fault again.
+ * be delivered, stays the one of its stop, if none comes on the way; an instruction that
+ * faults there is undone, and will fault again.
  */
 static bool settle(struct step_thread *t, struct user_regs_struct *r, int sig,
 		   const siginfo_t *si, int *status)
 {
-	bool fault = sig && is_fault(sig, si), masked;
-	int first = *status, n, got = 0;
-	uint64_t mask;
+	struct pending first = { .sig = sig, .status = *status, .si = *si };
+	uint64_t mask, more;
+	bool masked;
+	int got;
 
-	if (try_out(t, r, fault))
+	if (try_out(t, r, sig && is_fault(sig, si)))
 		return true;
 	count(t, STEP_N_SETTLE);
 	masked = !ptrace(PTRACE_GETSIGMASK, t->tid, (void *)sizeof(mask), &mask);
-	if (masked) {
-		uint64_t more = others(mask);
-
+	more = others(mask);
+	if (masked)
 		ptrace(PTRACE_SETSIGMASK, t->tid, (void *)sizeof(more), &more);
-	}
-	for (n = 0; n < SETTLE_STEPS && got >= 0; n++) {
-		got = step_inside(t, r, status);
-		if (got >= 0 && try_out(t, r, got > 0))
-			break;
-	}
+	got = step_out(t, r, &first, more);
+	*status = first.status;
 	if (got < 0)
 		return false;
-	*status = first;
 	if (masked)
 		ptrace(PTRACE_SETSIGMASK, t->tid, (void *)sizeof(mask), &mask);
-	if (sig)
-		ptrace(PTRACE_SETSIGINFO, t->tid, NULL, si);
+	if (first.sig)
+		ptrace(PTRACE_SETSIGINFO, t->tid, NULL, &first.si);
 	return !t->native.inside;
 }
 
@@ -646,14 +732,6 @@ static bool stop_for_int3(struct step_thread *t)
 	t->running = true;
 	ptrace(PTRACE_CONT, t->tid, NULL, NULL);
 	return true;
-}
-
-/* Reads what t stopped for. False: it was killed since. The kernel then has no answer,
- * or that of PTRACE_EVENT_EXIT, which is the next stop. */
-static bool read_cause(const struct step_thread *t, siginfo_t *si)
-{
-	return !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, si) &&
-	       si->si_code != (SIGTRAP | PTRACE_EVENT_EXIT << 8);
 }
 
 /* A stop by a signal is judged only if its cause could be read. The IP alone does not

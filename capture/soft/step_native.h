@@ -6,6 +6,8 @@
 #ifndef CAPTURE_SOFT_STEP_NATIVE_H
 #define CAPTURE_SOFT_STEP_NATIVE_H
 
+#include <signal.h>
+
 #include "capture/native/native.h"
 #include "capture/soft/step.h"
 
@@ -107,6 +109,9 @@ void step_native_replace(struct step_thread *t, uint32_t old, const struct nativ
  * that is of older ones. */
 void step_native_keep(struct step_native *nc, const uint32_t *ids, size_t n);
 void step_native_look(struct step_thread *t);
+
+/* step_native_map.c. A signal that was sent to the thread, and taken: once more. */
+void step_native_send_again(const struct step_thread *t, const siginfo_t *si);
 
 /* step_native_read.c. A thread's slots behind one of its two rings; of the thread, not
  * checked. */

@@ -57,6 +57,8 @@ struct helper {
 	uint64_t mask;
 	uint64_t vdso, syscall_at;
 	bool lost;		/* it ends */
+	bool stops;		/* with all of its process */
+	siginfo_t sent;		/* SIGTRAP, which somebody sent to it */
 };
 
 /* False: there is no SYSCALL instruction in a vdso. */
@@ -83,13 +85,43 @@ static bool is_filtered(pid_t pid)
 	return step_status(pid, "Seccomp", NULL) != 0;
 }
 
+/* Sent by us, as far as the kernel lets one say it was not. */
+void step_native_send_again(const struct step_thread *t, const siginfo_t *si)
+{
+	siginfo_t s = *si;
+
+	if (s.si_code == SI_USER || s.si_code == SI_TKILL)
+		s.si_code = SI_QUEUE;	/* no process may say the former of another one */
+	syscall(SYS_rt_tgsigqueueinfo, t->proc->pid, t->tid, s.si_signo, &s);
+}
+
+/* One step, all signals but SIGTRAP being blocked: a system call, unless somebody has sent
+ * that one. */
+static bool step_call(struct helper *h)
+{
+	pid_t tid = h->t->tid;
+	siginfo_t si;
+	int status;
+
+	do {
+		if (ptrace(PTRACE_SINGLESTEP, tid, NULL, NULL) ||
+		    !step_wait(h->t, &status))
+			return false;
+		h->stops |= status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
+	} while (status >> 16 == PTRACE_EVENT_STOP);
+	if (status >> 16 || ptrace(PTRACE_GETSIGINFO, tid, NULL, &si))
+		return false;
+	if (si.si_code <= 0)
+		h->sent = si;
+	return true;
+}
+
 /* One system call; its result or a negative errno. */
 static int64_t call(struct helper *h, long nr, uint64_t a, uint64_t b, uint64_t c,
 		    uint64_t d, uint64_t e, uint64_t f)
 {
 	struct user_regs_struct r = h->saved;
 	pid_t tid = h->t->tid;
-	int status;
 
 	r.rax = (uint64_t)nr;
 	r.orig_rax = UINT64_MAX;
@@ -104,40 +136,50 @@ static int64_t call(struct helper *h, long nr, uint64_t a, uint64_t b, uint64_t 
 	if (h->lost || ptrace(PTRACE_SETREGS, tid, NULL, &r))
 		return -ESRCH;
 	do {
-		if (ptrace(PTRACE_SINGLESTEP, tid, NULL, NULL) ||
-		    !step_wait(h->t, &status)) {
+		if (!step_call(h) || ptrace(PTRACE_GETREGS, tid, NULL, &r)) {
 			h->lost = true;
 			return -ESRCH;
 		}
-	} while (status >> 16 == PTRACE_EVENT_STOP);
-	if (status >> 16 || ptrace(PTRACE_GETREGS, tid, NULL, &r)) {
-		h->lost = true;
-		return -ESRCH;
-	}
+	} while (r.rip == h->syscall_at);
 	return (int64_t)r.rax;
 }
 
-/* All signals wait, but those of instructions, which there are none of. */
-static bool begin_calls(struct helper *h)
+/* All signals wait but that of a step. */
+static bool hold_signals(struct helper *h)
 {
-	uint64_t all = ~UINT64_C(0);
+	uint64_t all = ~(UINT64_C(1) << (SIGTRAP - 1));
 	pid_t tid = h->t->tid;
 
-	all &= ~(UINT64_C(1) << (SIGTRAP - 1) | UINT64_C(1) << (SIGSEGV - 1) |
-		 UINT64_C(1) << (SIGSYS - 1));
-	if (!find_syscall(h) || is_filtered(h->t->proc->pid) ||
-	    ptrace(PTRACE_GETREGS, tid, NULL, &h->saved) ||
-	    ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof(h->mask), &h->mask))
-		return false;
-	return !ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(all), &all);
+	return !ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof(h->mask), &h->mask) &&
+	       !ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(all), &all);
+}
+
+static void release_signals(struct helper *h)
+{
+	pid_t tid = h->t->tid;
+
+	ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(h->mask), &h->mask);
+	if (h->sent.si_signo)
+		step_native_send_again(h->t, &h->sent);
+	if (h->stops)		/* it is to be told again */
+		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+}
+
+static bool can_call(struct helper *h)
+{
+	return find_syscall(h) && !is_filtered(h->t->proc->pid);
+}
+
+static bool begin_calls(struct helper *h)
+{
+	return can_call(h) && !ptrace(PTRACE_GETREGS, h->t->tid, NULL, &h->saved) &&
+	       hold_signals(h);
 }
 
 static void end_calls(struct helper *h)
 {
-	pid_t tid = h->t->tid;
-
-	ptrace(PTRACE_SETREGS, tid, NULL, &h->saved);
-	ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(h->mask), &h->mask);
+	ptrace(PTRACE_SETREGS, h->t->tid, NULL, &h->saved);
+	release_signals(h);
 }
 
 /* The memfd, made by the process and opened here too; *fd is its own. NULL: no
@@ -514,11 +556,11 @@ void step_native_inherit(struct step_process *proc,
  * number of it, and not run its instruction. So the thread does not make it: it is 2
  * bytes back, where it will.
  */
-static bool leave_entry(struct step_thread *t)
+static bool leave_entry(struct helper *h)
 {
+	struct step_thread *t = h->t;
 	struct user_regs_struct r;
 	siginfo_t si;
-	int status;
 
 	if (ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si) ||
 	    ptrace(PTRACE_GETREGS, t->tid, NULL, &r))
@@ -529,14 +571,7 @@ static bool leave_entry(struct step_thread *t)
 	r.rax = r.orig_rax;
 	r.orig_rax = UINT64_MAX;
 	r.rip -= 2;
-	if (ptrace(PTRACE_SETREGS, t->tid, NULL, &r))
-		return false;
-	do {
-		if (ptrace(PTRACE_SINGLESTEP, t->tid, NULL, NULL) ||
-		    !step_wait(t, &status))
-			return false;
-	} while (status >> 16 == PTRACE_EVENT_STOP);
-	return !(status >> 16);
+	return !ptrace(PTRACE_SETREGS, t->tid, NULL, &r) && step_call(h);
 }
 
 /* Whatever it has of a cache, its own or its parent's, is gone. sig: what the thread
@@ -548,13 +583,14 @@ void step_native_remove(struct step_thread *t, int sig)
 	siginfo_t si;
 	bool has_si;
 
-	if (!proc->native_at[0] || proc->native_shares || !leave_entry(t))
+	if (!proc->native_at[0] || proc->native_shares || !can_call(&h) || !hold_signals(&h))
 		return;
 	has_si = sig && !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si);
-	if (!begin_calls(&h))
-		return;
-	unmap_parts(&h, STEP_NATIVE_PARTS);
-	end_calls(&h);
+	if (leave_entry(&h) && !ptrace(PTRACE_GETREGS, t->tid, NULL, &h.saved)) {
+		unmap_parts(&h, STEP_NATIVE_PARTS);
+		ptrace(PTRACE_SETREGS, t->tid, NULL, &h.saved);
+	}
+	release_signals(&h);
 	if (has_si)
 		ptrace(PTRACE_SETSIGINFO, t->tid, NULL, &si);
 }

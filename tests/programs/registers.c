@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* build: -pthread */
 /* host: x86_64 */
 /*
  * Rounds of branches of each kind, with all registers but the stack pointer and those
  * that lead to memory set to what the last round has not; afterwards they must be as they
  * were. Says "ready", runs until SIGTERM, then "right"; or "wrong" at once.
+ *
+ *	registers [N]	until another thread has sent it so many volleys of signals
+ *
+ * A volley is SIGUSR1, and soon after each other those that an instruction could have
+ * caused but has not. All must arrive, as they were sent. (SIGTRAP is not among them: the
+ * kernel drops one that meets that of a tracer's step.)
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #define N 13
 
@@ -70,12 +82,76 @@ static void on_term(int sig)
 	stop = 1;
 }
 
-int main(void)
+static const int sent[] = { SIGUSR1, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS };
+#define N_SENT (long)(sizeof(sent) / sizeof(*sent))
+
+static long n_volleys;
+static unsigned n_arrived[65];
+
+static void on_sent(int sig, siginfo_t *si, void *context)
+{
+	(void)context;
+	if (si->si_code == SI_TKILL && si->si_pid == getpid())
+		__atomic_add_fetch(&n_arrived[sig], 1, __ATOMIC_SEQ_CST);
+}
+
+/* False: it has not come for seconds. */
+static int arrives(int sig, unsigned want)
+{
+	const struct timespec step = { .tv_nsec = 50000 };
+	const unsigned *n = &n_arrived[sig];
+	int i;
+
+	for (i = 0; i < 40000 && __atomic_load_n(n, __ATOMIC_SEQ_CST) < want; i++)
+		nanosleep(&step, NULL);
+	return __atomic_load_n(n, __ATOMIC_SEQ_CST) == want;
+}
+
+static void *send_volleys(void *arg)
+{
+	pid_t pid = getpid();
+	volatile long k;
+	long i, c;
+
+	(void)arg;
+	for (i = 0; i < n_volleys; i++) {
+		for (c = 0; c < N_SENT; c++) {
+			syscall(SYS_tgkill, pid, pid, sent[c]);
+			for (k = 0; k < (i + c) * 379 % 1000 * 20; k++)
+				;
+		}
+		for (c = 0; c < N_SENT; c++) {
+			if (arrives(sent[c], (unsigned)i + 1))
+				continue;
+			printf("wrong: SIG%s arrived %u times, and was sent %ld times\n",
+			       sigabbrev_np(sent[c]), n_arrived[sent[c]], i + 1);
+			exit(1);
+		}
+	}
+	stop = 1;
+	return NULL;
+}
+
+static int begin_sending(const char *n)
+{
+	struct sigaction sa = { .sa_sigaction = on_sent, .sa_flags = SA_SIGINFO };
+	pthread_t sender;
+	int i;
+
+	n_volleys = strtol(n, NULL, 10);
+	for (i = 0; i < N_SENT; i++)
+		sigaction(sent[i], &sa, NULL);
+	return pthread_create(&sender, NULL, send_volleys, NULL);
+}
+
+int main(int argc, char **argv)
 {
 	uint64_t x = UINT64_C(88172645463325252);
 	int i;
 
 	signal(SIGTERM, on_term);
+	if (argc > 1 && begin_sending(argv[1]))
+		return 2;
 	puts("ready");
 	fflush(stdout);
 	while (!stop) {
