@@ -66,7 +66,7 @@ print(len(json.dumps({w: i for i, w in enumerate(re.findall(".", "auxkit" * 50))
 	xz)
 		seq 20000 >"$SCRATCH/seq"
 		native "$1" xz -T2 --block-size=20000 -c "$SCRATCH/seq" ;;
-	sent) native "$1" "$programs/registers" 300 ;;
+	sent) native "$1" "$programs/registers" 100 ;;
 	signalled) native "$1" /bin/sh -c 'kill -SEGV $$' ;;
 	*) native "$1" "$programs/$1" ;;
 	esac
@@ -181,13 +181,14 @@ wanted stepped && {
 
 ### a program that would not have its rights if it were traced is not
 
-# rights BACKEND: of a user who may trace no others
+# rights BACKEND HOW COMMAND...: of a user who may trace no others
 rights() {
+	local text="$1, $2"
 	setpriv --reuid 54321 --regid 54321 --clear-groups "$place/auxcap" -e "soft_pt/$1/u" -o "$place/out/$1" -- \
-		sh -c "'$place/id' -u; id -u" >"$SCRATCH/out" 2>"$log"
-	is "$? $(tr '\n' ' ' <"$SCRATCH/out")" "3 65534 54321 " "$1: a set-user-ID child has its rights" ||
+		"${@:3}" >"$SCRATCH/out" 2>"$log"
+	is "$? $(tr '\n' ' ' <"$SCRATCH/out")" "3 65534 54321 " "$text: a set-user-ID child has its rights" ||
 		sed 's/^/#   /' "$log"
-	that "$1: it is told" "$log" grep -q "not traced: $place/id (process [0-9]*): set-user-ID" "$log"
+	that "$text: it is told" "$log" grep -q "not traced: $place/id (process [0-9]*): set-user-ID" "$log"
 }
 if wanted rights; then
 	place=$(mktemp -d /tmp/auxkit-rights-XXXXXX)
@@ -196,8 +197,12 @@ if wanted rights; then
 	cp "$auxcap" "$(command -v id)" "$place"
 	if have setpriv && chown 65534 "$place/id" 2>/dev/null && chmod 4755 "$place/id" &&
 			[ "$(setpriv --reuid 54321 --regid 54321 --clear-groups "$place/id" -u 2>/dev/null)" = 65534 ]; then
-		rights native
-		rights step
+		by_name=(sh -c "'$place/id' -u; id -u")
+		rights native execve "${by_name[@]}"
+		rights step execve "${by_name[@]}"
+		# shellcheck disable=SC2016
+		have /usr/bin/python3 && rights native execveat sh -c '/usr/bin/python3 -c "import os, sys
+os.execve(os.open(sys.argv[1], os.O_RDONLY), [\"id\", \"-u\"], os.environ)" "$0"; id -u' "$place/id"
 	else
 		skip "hardware: this user may not become another one" "a set-user-ID child"
 	fi

@@ -5,6 +5,7 @@
  *
  * Specification: execve(2), credentials(7), capabilities(7).
  */
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <stdio.h>
@@ -31,29 +32,63 @@ static bool has_no_new_privs(pid_t tid)
 	return step_status(tid, "NoNewPrivs", NULL) > 0;
 }
 
-/* As the process sees it: below its root, or its working directory. */
-static void path_of(const struct step_thread *t, const char *name, char *path,
-		    size_t size)
+/* What a system call is to execute, and from which directory. */
+struct exec_call {
+	int dir;
+	uint64_t name_at;
+	bool is_dir;		/* without a name: dir itself */
+};
+
+static bool is_exec(const struct user_regs_struct *r, struct exec_call *c)
 {
-	snprintf(path, size, "/proc/%d/%s%s%s", t->tid, *name == '/' ? "root" : "cwd",
-		 *name == '/' ? "" : "/", name);
+	if (r->rax == SYS_execve) {
+		*c = (struct exec_call){ .dir = AT_FDCWD, .name_at = r->rdi };
+		return true;
+	}
+	*c = (struct exec_call){ .dir = (int)r->rdi, .name_at = r->rsi,
+				 .is_dir = r->r8 & AT_EMPTY_PATH };
+	return r->rax == SYS_execveat;
+}
+
+/* As the process sees it: below its root, its working directory or one that it has open. */
+static void path_of(const struct step_thread *t, const struct exec_call *c,
+		    const char *name, char *path, size_t size)
+{
+	if (*name == '/')
+		snprintf(path, size, "/proc/%d/root%s", t->tid, name);
+	else if (c->dir == AT_FDCWD)
+		snprintf(path, size, "/proc/%d/cwd/%s", t->tid, name);
+	else
+		snprintf(path, size, "/proc/%d/fd/%d%s%s", t->tid, c->dir,
+			 *name ? "/" : "", name);
+}
+
+/* A descriptor has no name but that which the file had when it was opened. */
+static void name_of(const char *path, char *name, size_t size)
+{
+	ssize_t n = readlink(path, name, size - 1);
+
+	name[n > 0 ? n : 0] = '\0';
 }
 
 bool step_gains_rights(struct step_thread *t, char *name, size_t size)
 {
-	const struct user_regs_struct *r = &t->regs;
 	char path[PATH_MAX + 64];
+	struct exec_call c;
 	struct stat st;
 	size_t n;
 
-	if (r->rax != SYS_execve || t->proc->n_threads > 1 || may_trace_any())
+	if (!is_exec(&t->regs, &c) || t->proc->n_threads > 1 || may_trace_any())
 		return false;
-	n = step_memory_read(t->proc, r->rdi, name, size - 1);
+	n = step_memory_read(t->proc, c.name_at, name, size - 1);
 	name[n] = '\0';
-	path_of(t, name, path, sizeof(path));
-	if (strlen(name) == n || !*name || stat(path, &st) ||
-	    !S_ISREG(st.st_mode) || has_no_new_privs(t->tid))
+	if (strlen(name) == n || (!*name && !c.is_dir))
 		return false;
+	path_of(t, &c, name, path, sizeof(path));
+	if (stat(path, &st) || !S_ISREG(st.st_mode) || has_no_new_privs(t->tid))
+		return false;
+	if (!*name)
+		name_of(path, name, size);
 	return (st.st_mode & S_ISUID && st.st_uid != geteuid()) ||
 	       ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
 		st.st_gid != getegid()) ||
