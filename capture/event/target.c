@@ -40,9 +40,7 @@
  * again until a pass finds nothing new.
  */
 
-/* The state letter in the stat file of a task, below fd; 0: the task is
- * gone. */
-static char task_state(int fd, const char *path)
+char target_task_state(int fd, const char *path, pid_t *parent)
 {
 	char buf[512], *p;
 	ssize_t n;
@@ -56,7 +54,11 @@ static char task_state(int fd, const char *path)
 		return 0;
 	buf[n] = '\0';
 	p = strrchr(buf, ')');	/* the name in () may itself contain ')' */
-	return p && p[1] == ' ' ? p[2] : 0;
+	if (!p || strlen(p) < 4)
+		return 0;
+	if (parent)
+		*parent = (pid_t)strtol(p + 3, NULL, 10);
+	return p[2];
 }
 
 static bool is_alive(char state)
@@ -81,7 +83,7 @@ static bool any_thread_lives(int proc_fd)
 	while (!lives && (e = readdir(dir))) {
 		snprintf(path, sizeof(path), "%s/stat", e->d_name);
 		lives = isdigit((unsigned char)e->d_name[0]) &&
-			is_alive(task_state(fd, path));
+			is_alive(target_task_state(fd, path, NULL));
 	}
 	closedir(dir);
 	return lives;
@@ -96,11 +98,11 @@ static bool watch_ended(struct target_watch *w)
 	if (w->ended)
 		return true;
 	if (w->process) {
-		w->ended = !is_alive(task_state(w->proc_fd, "stat")) &&
+		w->ended = !is_alive(target_task_state(w->proc_fd, "stat", NULL)) &&
 			   !any_thread_lives(w->proc_fd);
 	} else {
 		snprintf(path, sizeof(path), "task/%d/stat", (int)w->id);
-		w->ended = !is_alive(task_state(w->proc_fd, path));
+		w->ended = !is_alive(target_task_state(w->proc_fd, path, NULL));
 	}
 	return w->ended;
 }

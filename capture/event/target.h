@@ -74,6 +74,9 @@ struct target {
 	size_t n_watches, cap_watches;
 };
 
+/* The letter of a task's state in its stat file, below dir_fd or from the root, and who
+ * started it (NULL: not wanted). 0: the task is gone. */
+char target_task_state(int dir_fd, const char *path, pid_t *parent);
 /* Whether execvp would find name. Checked before any file is touched, so a
  * mistyped name costs nothing. -AUX_E_TARGET, with the fix. */
 int target_check_program(const char *name, struct aux_diag *diag);

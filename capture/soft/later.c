@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capture/event/target.h"
 #include "capture/soft/impl.h"
 #include "common/clock.h"
 #include "common/diag.h"
@@ -113,19 +114,12 @@ struct process {
 
 static pid_t parent_of(pid_t pid)
 {
-	char path[64], text[512], *p;
-	ssize_t n = -1;
-	int fd;
+	pid_t parent = 0;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, text, sizeof(text) - 1);
-		close(fd);
-	}
-	text[n > 0 ? n : 0] = '\0';
-	p = strrchr(text, ')');	/* a name may have any character */
-	return p && strlen(p) > 4 ? (pid_t)strtol(p + 4, NULL, 10) : 0;
+	target_task_state(AT_FDCWD, path, &parent);
+	return parent;
 }
 
 /* All processes, or NULL. */

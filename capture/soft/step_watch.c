@@ -10,11 +10,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
+#include "capture/event/target.h"
 #include "capture/soft/step.h"
 #include "common/clock.h"
 
@@ -23,19 +22,10 @@
 
 char step_state(pid_t tid)
 {
-	char path[64], text[512], *p;
-	ssize_t n = -1;
-	int fd;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, text, sizeof(text) - 1);
-		close(fd);
-	}
-	text[n > 0 ? n : 0] = '\0';
-	p = strrchr(text, ')');
-	return p && p[1] == ' ' ? p[2] : '\0';
+	return target_task_state(AT_FDCWD, path, NULL);
 }
 
 /* In a stop, of which waitpid() has nothing to tell any more. */
