@@ -110,6 +110,12 @@ compare("hot, calls", calls, n)
 compare("hot, total", in_tree, in_all)
 compare("hot, what is nobody's", {"all": nobodys}, {"all": [other.get(k, 0) for k in OTHERS]})
 compare("hot --by insns", insns, hot("insns")[0])
+# summary has code as that of its symbol; where functions share code, that is one of them.
+listed = json.loads("\n".join(run("summary", "--json", "-n", "99999")))["functions"]
+often = collections.Counter(f["function"] for f in listed)
+got = {f["function"]: f["instructions"] for f in listed if often[f["function"]] == 1 and
+       not re.search(r"[].[]", f["dso"]) and not re.match(r"\[|(__)?mem", f["function"])}
+compare("summary", {k: v for k, v in insns.items() if k in got}, got)
 
 plain = {k.replace(" ", "_"): k for k in calls}	# folded stacks have no blanks
 def leaves(by):

@@ -113,10 +113,13 @@ deltas() { # COLUMN LIST-A LIST-B
 }
 "$auxdecode" diff --only functions -n 100000 "$a" "$b" >"$SCRATCH/functions" 2>/dev/null
 deltas 2 "$SCRATCH/a.insns" "$SCRATCH/b.insns" >"$SCRATCH/want"
-awk '$1 ~ /^[+-][0-9]+$/ && $1 + 0 && $7 != "[no" { print $1 + 0, $7 }' "$SCRATCH/functions" |
+awk '$1 ~ /^[+-][0-9]+$/ && $1 + 0 && $7 !~ /^\[/ { print $1 + 0, $7 }' "$SCRATCH/functions" |
 	awk '{ n[$2] += $1 } END { for (s in n) if (n[s]) print n[s], s }' | sort >"$SCRATCH/got"
 diff "$SCRATCH/want" "$SCRATCH/got" >"$SCRATCH/differ"
 ok $? "instructions by function: as insn lists them" "$SCRATCH/differ"
+# code without symbols is the rest, and has functions, too
+is "$(awk '$1 ~ /^[+-][0-9]+$/ { n += $1 } END { print n }' "$SCRATCH/functions")" \
+	$(($(wc -l <"$SCRATCH/b.insns") - $(wc -l <"$SCRATCH/a.insns"))) "and all of them together"
 # perhaps those without names: then there is nothing to compare with
 that "some functions ran more" "$SCRATCH/functions" grep -qE '^ *[+-][1-9][0-9]* ' "$SCRATCH/functions"
 that "the largest difference comes first" "$SCRATCH/functions" awk \
@@ -127,7 +130,7 @@ for x in a b; do
 		$3 ~ /\+0x0$/ && ($1 ~ /call$/ || ($1 ~ /jmp$/ && name($2) != name($3))) { print name($3) }' \
 		"$SCRATCH/$x.branches" | sort | uniq -c | awk '{ print $2, $1 }' >"$SCRATCH/$x.calls"
 done
-awk '$1 ~ /^[+-][0-9]+$/ && $7 != "[no" { print $7, $5, $6 }' "$SCRATCH/functions" |
+awk '$1 ~ /^[+-][0-9]+$/ && $7 !~ /^\[/ { print $7, $5, $6 }' "$SCRATCH/functions" |
 	while read -r name in_a in_b; do
 		[ "$(grep -c " $name (" "$SCRATCH/functions")" = 1 ] || continue
 		[ "$(awk -v s="$name" '$1 == s { print $2 }' "$SCRATCH/a.calls")" = "${in_a/#0/}" ] &&

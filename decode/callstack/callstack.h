@@ -208,6 +208,9 @@ size_t calls_n_funcs(const struct calls *c);
 struct call_func *calls_func(const struct calls *c, uint32_t id);
 /* What to show: the name, or for want of it "[libfoo.so+0x1234]", "0x7f..". */
 size_t call_func_name(const struct call_func *f, char *buf, size_t len);
+/* PLT entries, retpolines and return thunks of Linux, LLVM's retpolines, linker
+ * veneers: is_stub, of a symbol. */
+bool call_name_is_stub(const char *name);
 
 static inline struct call_count call_minus(struct call_count a,
 					   struct call_count b)

@@ -117,9 +117,7 @@ static bool is_one_of(const char *name, const char *const *names)
 	return false;
 }
 
-/* PLT entries, retpolines and return thunks of Linux, LLVM's retpolines, linker
- * veneers. */
-static bool is_stub(const char *name)
+bool call_name_is_stub(const char *name)
 {
 	return ends(name, "@plt") || starts(name, "__x86_indirect_") ||
 	       starts(name, "__x86_return_thunk") ||
@@ -174,7 +172,7 @@ static uint8_t find_roles(const char *name, unsigned flags)
 
 	if (!name)
 		return 0;
-	if (!(flags & CALLS_KEEPS_STUBS) && is_stub(name))
+	if (!(flags & CALLS_KEEPS_STUBS) && call_name_is_stub(name))
 		roles |= FUNC_STUB;
 	if (is_one_of(name, setjmps))
 		roles |= FUNC_SETJMP;
@@ -280,7 +278,7 @@ static struct func *make(struct funcs *f, const struct space *space,
 	func->offset = offset;
 	func->part_of = hash;
 	func->roles = find_roles(sym->name, f->flags);
-	func->pub.is_stub = sym->name && is_stub(sym->name);
+	func->pub.is_stub = sym->name && call_name_is_stub(sym->name);
 	if (sym->name) {
 		func->part_of = hash_text(hash_text(1, sym->name,
 						    len_of_whole(sym->name)),

@@ -148,6 +148,8 @@ static int read_side(struct diff_run *r, unsigned side)
 						     "decoding A");
 	if (rc == 0)
 		rc = diff_sum_run(&r->sum[side], &diag);
+	if (rc == 0 && side)
+		rc = diff_funcs_settle(&r->funcs);
 	cmd_progress_end(&r->progress);
 	if (rc < 0)
 		return cmd_failed(path, rc, &diag);

@@ -497,6 +497,8 @@ static int read_flow(struct start *s, struct aux_diag *diag)
 	s->began_ns = clock_ns();
 	cmd_progress_init(&s->progress, s->o, "decoding");
 	rc = diff_sum_run(&s->sum, diag);
+	if (rc == 0)
+		rc = diff_funcs_settle(&s->funcs);
 	cmd_progress_end(&s->progress);
 	s->cut = s->sum.enough;
 	s->stats.size = sizeof(s->stats);

@@ -33,22 +33,30 @@ struct cmd_options;
 #define DIFF_WINDOW ((size_t)1 << 20)
 #define DIFF_CONTEXT 5	/* instructions shown before a difference */
 
-/* Of one name in one file; of both recordings. */
+/* Of one name in one file; of both recordings. Code of a file that has no symbol
+ * is a piece: what ran from there to a branch, until diff_funcs_settle. */
 struct diff_func {
 	struct diff_func *next;	/* of its slot */
 	uint64_t insns[2], calls[2];
 	const char *name;	/* NULL: no symbol */
 	const char *dso;	/* the file's name */
+	uint64_t offset;	/* of a piece, in the file */
+	bool piece;
+	bool stub;		/* what runs in it belongs to its caller */
 	char text[];		/* of both */
 };
 
 struct diff_funcs {
 	struct diff_func **slots;
+	struct diff_func *joined;	/* pieces that are part of others */
 	size_t n_slots, n;
 };
 
 int diff_funcs_init(struct diff_funcs *f);
 void diff_funcs_fini(struct diff_funcs *f);
+/* When all has been counted: pieces become functions, each from where a call went
+ * to the next such place, with names as hot's. 0 or -AUX_E_NOMEM. */
+int diff_funcs_settle(struct diff_funcs *f);
 /* By the size of the difference in instructions, the largest first; free it.
  * NULL: out of memory. */
 struct diff_func **diff_funcs_sort(const struct diff_funcs *f);
@@ -95,6 +103,8 @@ struct diff_whole {
 	uint64_t n;		/* how often it came, not in functions yet */
 	struct iphash_block hash;
 	struct diff_func *first, *last;	/* of its first and last instruction */
+	struct diff_func *owner; /* the last that is no stub; NULL: all are */
+	uint64_t n_lead;	/* instructions of stubs, before any other function */
 	bool at_start;		/* the first is the function's */
 	uint8_t end;		/* enum aux_range_end of its last range */
 	uint32_t n_parts;
@@ -111,6 +121,7 @@ struct diff_thread {
 	struct iphash hash;
 	uint64_t n_gaps;
 	struct diff_func *func;	/* in which it is */
+	struct diff_func *owner; /* the last that is no stub; NULL: none yet */
 	uint8_t end;		/* enum aux_range_end of the last range */
 	struct diff_thread *match; /* of the other recording; NULL: none */
 };

@@ -3,13 +3,17 @@
  * diff: the first pass over a recording: a hash of what each thread ran, which
  * does not depend on how the flow is divided into RANGEs, and counts by
  * function. A function is called when control comes to its first instruction by
- * a call, or by a jump from another function (a tail call).
+ * a call, or by a jump from another function (a tail call). What a stub (a PLT
+ * entry, a thunk) runs belongs to the function that ran before it, as everywhere
+ * (callstack/callstack.h). Code without symbols has functions, too: each begins
+ * where a call went.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "common/diag.h"
+#include "decode/callstack/callstack.h"
 #include "decode/compare/diff.h"
 
 /*
@@ -27,15 +31,21 @@ int diff_funcs_init(struct diff_funcs *f)
 	return f->slots ? 0 : -AUX_E_NOMEM;
 }
 
+static void free_funcs(struct diff_func *func)
+{
+	struct diff_func *next;
+
+	for (; func; func = next) {
+		next = func->next;
+		free(func);
+	}
+}
+
 void diff_funcs_fini(struct diff_funcs *f)
 {
-	struct diff_func *func, *next;
-
 	for (size_t i = 0; f->slots && i < f->n_slots; i++)
-		for (func = f->slots[i]; func; func = next) {
-			next = func->next;
-			free(func);
-		}
+		free_funcs(f->slots[i]);
+	free_funcs(f->joined);
 	free(f->slots);
 }
 
@@ -86,33 +96,134 @@ static uint64_t hash_text(const char *s)
 	return h * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The function of that name in that file, made if it is new. It has copies of
- * both names, for a symbol belongs to one recording and this to both. NULL: out
- * of memory. */
+#define NO_PIECE UINT64_MAX	/* no offset of any file */
+#define PIECE_NAME 32	/* of its name: "[+0x0123456789abcdef]" beside the file's */
+
+/* The function of that name in that file, or its piece at an offset, made if it
+ * is new. It has copies of both names, for a symbol belongs to one recording and
+ * this to both. NULL: out of memory. */
 static struct diff_func *find_func(struct diff_funcs *f, const char *name,
-				   const char *dso)
+				   const char *dso, uint64_t piece)
 {
 	uint64_t h = hash_text(dso) + 31 * hash_text(name ? name : "");
-	struct diff_func **slot = &f->slots[(h >> 20) % f->n_slots], *func;
 	size_t len = strlen(dso) + 1, len_name = name ? strlen(name) + 1 : 0;
+	struct diff_func **slot, *func;
 
+	h = (h ^ (piece + 1)) * UINT64_C(0x9e3779b97f4a7c15);
+	slot = &f->slots[(h >> 20) % f->n_slots];
 	for (func = *slot; func; func = func->next)
 		if (!func->name == !name && !strcmp(func->dso, dso) &&
+		    func->offset == piece &&
 		    (!name || !strcmp(func->name, name)))
 			return func;
+	if (piece != NO_PIECE)
+		len_name = len + PIECE_NAME;
 	func = calloc(1, sizeof(*func) + len + len_name);
 	if (!func)
 		return NULL;
 	memcpy(func->text, dso, len);
 	func->dso = func->text;
+	func->offset = piece;
+	func->piece = piece != NO_PIECE;
 	if (name) {
 		memcpy(func->text + len, name, len_name);
 		func->name = func->text + len;
+		func->stub = call_name_is_stub(name);
 	}
 	func->next = *slot;
 	*slot = func;
 	f->n++;
 	return func;
+}
+
+/* ---- pieces as functions ---- */
+
+static int compare_pieces(const void *pa, const void *pb)
+{
+	const struct diff_func *a = *(struct diff_func *const *)pa;
+	const struct diff_func *b = *(struct diff_func *const *)pb;
+	int c = strcmp(a->dso, b->dso);
+
+	return c ? c : a->offset < b->offset ? -1 : a->offset > b->offset;
+}
+
+/* All of it is counted elsewhere. */
+static void leave_out(struct diff_funcs *f, struct diff_func *func)
+{
+	func->next = f->joined;
+	f->joined = func;
+}
+
+/* Takes all pieces out of the slots, and stubs that somebody called. NULL: out of
+ * memory. */
+static struct diff_func **take_pieces(struct diff_funcs *f, size_t *n)
+{
+	struct diff_func **v = calloc(f->n + 1, sizeof(struct diff_func *));
+
+	*n = 0;
+	for (size_t i = 0; v && i < f->n_slots; i++)
+		for (struct diff_func **p = &f->slots[i]; *p;) {
+			struct diff_func *func = *p;
+			bool empty = func->stub && !func->insns[0] && !func->insns[1];
+
+			if (!func->piece && !empty) {
+				p = &func->next;
+				continue;
+			}
+			*p = func->next;
+			f->n--;
+			if (empty)
+				leave_out(f, func);
+			else
+				v[(*n)++] = func;
+		}
+	return v;
+}
+
+/* It is a function of its own, and has a slot again. */
+static void keep_piece(struct diff_funcs *f, struct diff_func *func)
+{
+	size_t len = strlen(func->dso) + 1;
+
+	snprintf(func->text + len, len + PIECE_NAME, "[%s+0x%llx]", func->dso,
+		 (unsigned long long)func->offset);
+	func->name = func->text + len;
+	func->piece = false;
+	func->next = f->slots[0];
+	f->slots[0] = func;
+	f->n++;
+}
+
+int diff_funcs_settle(struct diff_funcs *f)
+{
+	struct diff_func **v, *to = NULL;
+	int rc = 0;
+	size_t n;
+
+	v = take_pieces(f, &n);
+	if (!v)
+		return -AUX_E_NOMEM;
+	qsort(v, n, sizeof(*v), compare_pieces);
+	for (size_t i = 0; i < n; i++) {
+		struct diff_func *p = v[i];
+
+		if (p->calls[0] || p->calls[1]) {
+			keep_piece(f, p);
+			to = p;
+			continue;
+		}
+		leave_out(f, p);
+		if (!to || strcmp(to->dso, p->dso))
+			to = find_func(f, NULL, p->dso, NO_PIECE);
+		if (!to) {
+			rc = -AUX_E_NOMEM;
+			continue;
+		}
+		for (unsigned side = 0; side < 2; side++)
+			to->insns[side] += p->insns[side];
+	}
+	free(v);
+	return rc;
 }
 
 static const char *base_of(const char *path)
@@ -171,19 +282,26 @@ void diff_code_fini(struct diff_code *c)
 	walk_free(c->walk);
 }
 
-/* The function at ip, and the first address that is not its own. */
+/* The function at ip, and the first address that is not its own; before: that
+ * of the instruction before, NULL: none. */
 static struct diff_func *func_at(struct diff_code *c, const struct space *space,
-				 uint64_t ip, uint64_t *start, uint64_t *end)
+				 uint64_t ip, struct diff_func *before,
+				 uint64_t *start, uint64_t *end)
 {
 	const struct mapping *m = space ? space_find(space, ip) : NULL;
 	struct aux_decode_symbol sym = { .size = sizeof(sym) };
+	const char *dso = base_of(m ? m->path : "[nothing]");
+	bool piece;
 
 	aux_decode_symbol(c->d, (const struct aux_decode_space *)space, ip,
 			  &sym);
-	*start = sym.name ? sym.start : 0;
+	piece = !sym.name && m && m->kind == MAPPING_USER && *m->path == '/';
+	*start = sym.name ? sym.start : piece ? ip : 0;
 	*end = sym.name && sym.start + sym.n_bytes > ip ?
 		       sym.start + sym.n_bytes : ip + 1;
-	return find_func(c->funcs, sym.name, base_of(m ? m->path : "[nothing]"));
+	if (piece && before && before->piece && !strcmp(before->dso, dso))
+		return before;
+	return find_func(c->funcs, sym.name, dso, piece ? sym.dso_offset : NO_PIECE);
 }
 
 /* Divides a range by function. Consecutive parts of one function are one, which
@@ -200,7 +318,7 @@ static int add_parts(struct diff_code *c, const struct space *space,
 		struct diff_func *func = p ? p->func : NULL;
 
 		if (!p || ip >= end)
-			func = func_at(c, space, ip, &start, &end);
+			func = func_at(c, space, ip, func, &start, &end);
 		if (!func)
 			return -AUX_E_NOMEM;
 		if (p && func == p->func) {
@@ -265,17 +383,30 @@ static struct diff_thread *find_thread(struct diff_sum *s, uint32_t tid)
 	return t;
 }
 
+/* Does what runs in this part, after before, belong to another function? A stub
+ * that is not bound yet jumps to the first entry of the PLT, which has no name. */
+static bool runs_for_another(const struct diff_thread *before,
+			     const struct diff_part *p)
+{
+	return p->func->stub ||
+	       ((p->func->piece || !p->at_start) && before->func &&
+		before->func->stub &&
+		(before->end == AUX_END_JUMP || before->end == AUX_END_IND_JUMP));
+}
+
 /* Does the step from t's last range to the first instruction of a function call
  * it? */
 static bool is_call(const struct diff_thread *t, const struct diff_func *to)
 {
+	if (to->stub)
+		return false;
 	switch (t->end) {
 	case AUX_END_CALL:
 	case AUX_END_IND_CALL:
 		return true;
 	case AUX_END_JUMP:
 	case AUX_END_IND_JUMP:
-		return t->func != to;
+		return t->func != to && !to->piece;
 	}
 	return false;
 }
@@ -299,7 +430,9 @@ static int add_range(struct diff_sum *s, struct diff_thread *t,
 	d = r->user;
 	iphash_append_block(&t->hash, &d->hash);
 	for (const struct diff_part *p = d->parts; p; p = p->next) {
-		p->func->insns[s->side] += p->n;
+		if (!runs_for_another(t, p) || !t->owner)
+			t->owner = p->func;
+		t->owner->insns[s->side] += p->n;
 		if (p == d->parts && p->at_start && is_call(t, p->func))
 			p->func->calls[s->side]++;
 		t->func = p->func;
@@ -350,7 +483,8 @@ static struct diff_share *share_of(struct diff_sum *s, struct making *m,
 	return &s->shares[m->n++];
 }
 
-/* As add_range does it, but for the call that leads to the first instruction. */
+/* As add_range does it, but for the call that leads to the first instruction, and
+ * for stubs that run before any other function: whose they are the thread knows. */
 static int make_range(struct diff_sum *s, struct making *m,
 		      const struct space *space, const struct aux_flow *ev)
 {
@@ -372,7 +506,12 @@ static int make_range(struct diff_sum *s, struct making *m,
 
 		if (!share)
 			return -AUX_E_NOMEM;
-		share->insns += p->n;
+		if (!runs_for_another(&before, p))
+			m->w.owner = p->func;
+		if (!m->w.owner)
+			m->w.n_lead += p->n;
+		else
+			share_of(s, m, m->w.owner)->insns += p->n;
 		share->calls += p == d->parts && p->at_start && m->w.hash.n &&
 				is_call(&before, p->func);
 		m->w.last = p->func;
@@ -425,6 +564,11 @@ static void add_whole(struct diff_sum *s, struct diff_thread *t,
 		      struct diff_whole *w)
 {
 	w->n++;
+	if (!t->owner)
+		t->owner = w->first;
+	t->owner->insns[s->side] += w->n_lead;
+	if (w->owner)
+		t->owner = w->owner;
 	if (w->at_start && is_call(t, w->first))
 		w->first->calls[s->side]++;
 	iphash_append_block(&t->hash, &w->hash);
