@@ -135,7 +135,7 @@ is "$("$auxdecode" find -F see --caller main fib "$data" 2>/dev/null | grep -v '
 	"find -F see: from the call's begin to its end"
 
 # What ran inside of the slowest call.
-tree() { awk '/^ +total +own +calls/ { on = 1; next } on && NF == 4 { gsub(/,/, ""); print }' "$here/lat"; }
+tree() { awk '/^ +total +(self|own) +calls/ { on = 1; next } on { sub(/  #.*/, "") } on && NF == 4 { gsub(/,/, ""); print }' "$here/lat"; }
 "$auxdecode" latency --by insns -n 1 twice "$data" >"$here/lat" 2>/dev/null
 is "$(tree | head -n 1 | awk '{ print $1, $3, $4 }')" \
 	"$(calls_of twice | awk '{ print $4, 1, "twice" }' | sort -n | tail -n 1)" \

@@ -370,6 +370,10 @@ static void put_for_people(struct find *s, const struct found *c)
 	if (c->f->at.ns && c->took->off_ns)
 		outbuf_printf(out, " [off CPU %s]",
 			      find_off_text(off, c->took));
+	if (c->f->at.ns && find_is_kernel_mostly(c->took)) {
+		find_amount_text(dur, FIND_BY_TIME, c->took->kernel_ns);
+		outbuf_printf(out, " [in the kernel %s]", dur);
+	}
 	if (c->end != CALL_END_RET && !c->fault)
 		outbuf_printf(out, " [%s]", end_text(c->end));
 	if (c->fault)

@@ -42,6 +42,9 @@ char *find_took_text(char *out, enum find_by by, uint64_t v, uint64_t resolution
  * "26.6 ms: 20 ms blocked, 6.6 ms preempted"; out has room for FIND_OFF_TEXT bytes. Returns
  * out. */
 char *find_off_text(char *out, const struct call_count *n);
+/* More than half of its time on the CPU is in the kernel, so that it explains the
+ * call, as waiting does which the recording has no switch of. */
+bool find_is_kernel_mostly(const struct call_count *n);
 /* "12,345"; out has room for 40 bytes. Returns out. */
 char *find_number_text(char *out, uint64_t v);
 

@@ -125,6 +125,11 @@ char *find_off_text(char *out, const struct call_count *n)
 	return out;
 }
 
+bool find_is_kernel_mostly(const struct call_count *n)
+{
+	return n->kernel_ns > (n->ns - n->off_ns) / 2;
+}
+
 void find_put_see(struct outbuf *out, const struct sink_env *env,
 		  uint64_t from_ns, uint64_t to_ns, uint32_t tid)
 {

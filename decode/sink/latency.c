@@ -156,10 +156,29 @@ static uint64_t own_amount(enum find_by by, const struct call_count *own)
 	return by == FIND_BY_TIME ? call_self_ns(own) : find_amount(by, own);
 }
 
-/* In a line that has other columns, and where it is to fit short. */
-static void put_name(const struct sink_env *env, const struct call_func *f)
+/* What the function took itself and is no self time, where it happened; "": that
+ * is little. */
+static const char *beside_text(char *out, size_t len, const struct call_count *own)
 {
-	const unsigned others = 49, least = 30;
+	char text[FIND_OFF_TEXT], kernel[40];
+	bool in_kernel = find_is_kernel_mostly(own);
+	size_t n = 0;
+
+	*out = 0;
+	if (own->off_ns)
+		n = (size_t)snprintf(out, len, "  # off CPU %s",
+				     find_off_text(text, own));
+	find_amount_text(kernel, FIND_BY_TIME, own->kernel_ns);
+	if (in_kernel && n < len)
+		snprintf(out + n, len - n, "  # in the kernel %s", kernel);
+	return out;
+}
+
+/* In a line that has other columns, and where it is to fit short. */
+static void put_name(const struct sink_env *env, const struct call_func *f,
+		     unsigned others)
+{
+	const unsigned least = 30;
 	char name[512];
 
 	if (f->raw) {
@@ -175,7 +194,7 @@ static void put_name(const struct sink_env *env, const struct call_func *f)
 static void put_line(const struct tree_text *tt, const struct tree_node *node,
 		     unsigned depth)
 {
-	char total[40], own[40], n[40];
+	char total[40], own[40], n[40], beside[2 * FIND_OFF_TEXT] = "";
 	unsigned indent = 2 * (depth < 20 ? depth : 20);
 
 	find_took_text(total, tt->by, find_amount(tt->by, &node->total),
@@ -184,8 +203,10 @@ static void put_line(const struct tree_text *tt, const struct tree_node *node,
 	find_number_text(n, node->n);
 	outbuf_printf(tt->out, "  %12s %12s %9s  %*s", total, own, n,
 		      (int)indent, "");
-	put_name(tt->env, node->func);
-	outbuf_put(tt->out, "\n", 1);
+	if (tt->by == FIND_BY_TIME)
+		beside_text(beside, sizeof(beside), &node->own);
+	put_name(tt->env, node->func, 39 + indent + (unsigned)strlen(beside));
+	outbuf_printf(tt->out, "%s\n", beside);
 }
 
 /* A node, and below it those of its children that are shown, largest first. */
@@ -222,7 +243,8 @@ static void put_tree(struct tree *t, const struct sink_env *env, enum find_by by
 		};
 	qsort(tt.shown, t->n, sizeof(*tt.shown), by_amount);
 	tt.n = t->n < max ? t->n : max;
-	outbuf_printf(out, "  %12s %12s %9s\n", "total", "own", "calls");
+	outbuf_printf(out, "  %12s %12s %9s\n", "total",
+		      by == FIND_BY_TIME ? "self" : "own", "calls");
 	put_node(&tt, &t->nodes[0], 0);
 	for (uint32_t i = tt.n; i < t->n; i++)
 		left_out += tt.shown[i].node->n;
@@ -410,7 +432,7 @@ static void put_names(struct latency *l)
 		if (!((uintptr_t)f->user & FIND_THIS) || n++ >= N_NAMES)
 			continue;
 		outbuf_str(out, n > 1 ? ", " : "");
-		put_name(&l->env, f);
+		put_name(&l->env, f, 49);
 		base = f->dso ? strrchr(f->dso, '/') : NULL;
 		if (!f->dso)
 			continue;
