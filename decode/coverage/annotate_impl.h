@@ -30,6 +30,7 @@ struct annotate_printer {
 	uint64_t max;		/* the largest count of f */
 	int width;		/* of columns of numbers, in text */
 	bool cycles;		/* some are known */
+	unsigned columns;	/* of a name, on a terminal; 0: all of it */
 	struct annotate_line *lines;	/* by line of f */
 };
 
@@ -54,7 +55,8 @@ void annotate_peer_name(const struct annotate_printer *p,
 /* v->branch.targets.v is to be freed. 0 or -AUX_E_NOMEM. */
 int annotate_look(const struct annotate_printer *p, const struct annotate_insn *in,
 		  struct annotate_view *v);
-/* The functions inlined at an instruction: "min in clamp"; "": none. */
+/* The functions inlined at an instruction: "min in clamp"; "": none. What there is
+ * no room for is "..". */
 void annotate_inlined(const struct annotate_printer *p, const struct annotate_view *v,
 		      char *buf, size_t len);
 /* Whether one line, and one inlined call of it, is the source of both. */

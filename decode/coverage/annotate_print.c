@@ -506,6 +506,8 @@ static void find_max(struct annotate_printer *p)
 	p->width = p->width > MIN_WIDTH ? p->width : MIN_WIDTH;
 }
 
+#define NAME_COLUMNS 40	/* where names are short: there are others in the line */
+
 int annotate_print(const struct annotate *a, const struct annotate_function *v,
 		   size_t n, size_t n_all)
 {
@@ -513,6 +515,10 @@ int annotate_print(const struct annotate *a, const struct annotate_function *v,
 			     .cycles = cover_whole_cycles(a->tally.cycles) };
 	int err = 0;
 
+	if (a->config.format != ANNOTATE_JSON && a->config.format != ANNOTATE_HTML &&
+	    a->coverage.env.width)
+		p.columns = a->coverage.env.width / 2 > NAME_COLUMNS ? NAME_COLUMNS :
+			    a->coverage.env.width / 2;
 	put_start(&p);
 	for (size_t i = 0; i < n && !err; i++) {
 		p.f = &v[i];

@@ -31,7 +31,7 @@ struct annotate_source {
 
 const char *annotate_shown_name(const struct annotate_printer *p, const char *raw)
 {
-	return names_shown(p->a->coverage.env.host->names, raw);
+	return names_cut(p->a->coverage.env.host->names, raw, p->columns);
 }
 
 void annotate_peer_name(const struct annotate_printer *p,
@@ -96,19 +96,39 @@ int annotate_look(const struct annotate_printer *p, const struct annotate_insn *
 }
 
 /* The functions inlined at an instruction: "min in clamp"; "": none. */
+/* Debug information has the name with template arguments, and not mangled. */
+static void inline_name(const struct annotate_printer *p, const struct inline_frame *f,
+			char *buf, size_t len)
+{
+	const char *name = f->name;
+	char *cut = name && p->columns ? names_short(name, NAMES_SHORT, p->columns) :
+					 NULL;
+
+	if (!name && f->linkage)
+		name = annotate_shown_name(p, f->linkage);
+	snprintf(buf, len, "%s", cut ? cut : name ? name : "?");
+	free(cut);
+}
+
+#define SHORT_FRAMES 4	/* on a terminal */
+
 void annotate_inlined(const struct annotate_printer *p, const struct annotate_view *v,
 			 char *buf, size_t len)
 {
+	static const char more[] = " in ..";
+	char name[3 * ANNOTATE_MAX_TEXT];
 	size_t n = 0;
 
 	*buf = '\0';
-	for (int i = 0; i + 1 < v->n_frames && n < len; i++) {
-		const char *name = v->frames[i].name;
-
-		if (!name && v->frames[i].linkage)
-			name = annotate_shown_name(p, v->frames[i].linkage);
-		n += (size_t)snprintf(buf + n, len - n, "%s%s",
-				      i ? " in " : "", name ? name : "?");
+	for (int i = 0; i + 1 < v->n_frames; i++) {
+		inline_name(p, &v->frames[i], name, sizeof(name));
+		if (i && (n + strlen(name) + 2 * sizeof(more) > len ||
+			  (p->columns && i == SHORT_FRAMES))) {
+			snprintf(buf + n, len - n, "%s", more);
+			return;
+		}
+		n += (size_t)snprintf(buf + n, len - n, "%s%.*s", i ? " in " : "",
+				      (int)(len - 2 * sizeof(more)), name);
 	}
 }
 

@@ -4,7 +4,8 @@
  * and the blocks of each, by address.
  *
  * A function begins where a symbol says so, and where a call went. Of a stripped
- * file the second is all there is: what was never called is part of the one before.
+ * file the second is all there is, and symbols of stubs: what was never called is part
+ * of the one before, but not of what has a symbol, which has its end, too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,12 +50,12 @@ static uint64_t function_of(const struct cover_module *m, const struct entries *
 			    uint64_t off, struct elfimage_symbol *sym)
 {
 	size_t lo = 0, hi = e->n;
+	uint64_t start;
 
 	*sym = (struct elfimage_symbol){ .name = NULL };
 	if (m->image && !elfimage_symbol(m->image, off + m->shift, sym) &&
 	    sym->start >= m->shift && sym->start - m->shift <= off)
 		return sym->start - m->shift;
-	*sym = (struct elfimage_symbol){ .name = NULL };
 	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
 
@@ -63,7 +64,17 @@ static uint64_t function_of(const struct cover_module *m, const struct entries *
 		else
 			hi = mid;
 	}
-	return lo ? e->v[lo - 1] : 0;
+	start = lo ? e->v[lo - 1] : 0;
+	if (lo && m->image && !elfimage_symbol(m->image, start + m->shift, sym) &&
+	    sym->start + sym->size <= off + m->shift)
+		start = sym->start + sym->size - m->shift;
+	*sym = (struct elfimage_symbol){ .name = NULL };
+	return start;
+}
+
+static bool is_called(const struct entries *e, uint64_t start)
+{
+	return e->n && bsearch(&start, e->v, e->n, sizeof(*e->v), compare_offsets);
 }
 
 /* As a disassembler of the file has it. */
@@ -88,9 +99,11 @@ static size_t print_function(const struct cover_tally *t,
 	       function_of(m, e, t->blocks[end].off, &next) == start; end++)
 		ran += t->blocks[end].n * t->blocks[end].n_insns;
 	outbuf_printf(out, "%14llu %8zu  0x%llx ", (unsigned long long)ran, end - i,
-		      address_of(m, start));
+		      address_of(m, sym.name || !start || is_called(e, start) ?
+				    start : t->blocks[i].off));
 	outbuf_clean(out, sym.name ? names_shown(names, sym.name) :
-		     start ? "(called)" : "(before all that was called)");
+		     is_called(e, start) ? "(called)" :
+		     start ? "(no call of it was seen)" : "(before all that was called)");
 	outbuf_str(out, "\n");
 	for (; i < end; i++) {
 		const struct cover_block *b = &t->blocks[i];

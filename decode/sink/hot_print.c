@@ -53,6 +53,21 @@ static void put_short(struct hot *h, const char *name, const char *raw)
 	outbuf_clean(h->env.out, name);
 }
 
+/* Of code without a symbol, the place in its file: what a disassembler has, wherever
+ * the file was loaded. As call_func_name has it. */
+static bool put_offset(struct outbuf *out, const struct space *space, uint64_t ip)
+{
+	const struct mapping *m = space ? space_find(space, ip) : NULL;
+	const char *base = m ? strrchr(m->path, '/') : NULL;
+
+	if (!base || *m->path != '/')
+		return false;
+	outbuf_str(out, "[");
+	outbuf_clean(out, base + 1);
+	outbuf_printf(out, "+0x%llx]", (unsigned long long)(ip - m->start + m->pgoff));
+	return true;
+}
+
 /* Function, file, source line of an address. */
 static void put_name(struct hot *h, const struct space *space, uint64_t ip)
 {
@@ -66,7 +81,7 @@ static void put_name(struct hot *h, const struct space *space, uint64_t ip)
 	if (h->env.width && sym.name) {
 		put_short(h, sym.name, sym.name);
 		outbuf_printf(out, "+0x%llx", (unsigned long long)(ip - sym.start));
-	} else {
+	} else if (sym.name || !put_offset(out, space, ip)) {
 		column_symbol(&plain, out, host, &sym, ip);
 	}
 	outbuf_str(out, " ");
