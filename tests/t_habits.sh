@@ -112,10 +112,14 @@ report -g
 --header-only
 -D perf.data
 -k vmlinux
--C 0 perf.data
 -q perf.data
 --ns
---dso libc.so.6
+--percent-limit 1
+lock contention
+kvm stat
+ftrace
+probe main
+iostat
 --kind call
 --reltime
 --json
@@ -137,6 +141,31 @@ answers 2 "the command comes first: auxdecode count" "$decode" --time 10%-90% co
 answers 2 "in percent is 10%-20%" "$decode" count --time 10% other.data
 answers 2 "A, is from A on" "$decode" count --time 353.5286- other.data
 answers 2 "separated by commas" "$decode" insn -F ip:sym other.data
+
+# ---- the same by perf's names ----
+for words in "-C 0" "--dso ls" "-S main" "--symbols main"; do
+	# shellcheck disable=SC2086
+	"$decode" hot $words other.data >out 2>err
+	that "hot $words is taken" err not grep -q 'error: hot takes' err
+done
+
+# ---- what has no name, and what no number ----
+"$cap" -q -e soft_pt/cyc=0/u -o coarse.data -- ls >/dev/null 2>&1
+answers 0 "counts no cycles: record them with cyc" "$decode" calls -F cycles,sym -n 2 coarse.data
+"$cap" -q --per-thread -e soft_pt/tsc=0,mtc=0,cyc=0/u -o bare.data -- ls >/dev/null 2>&1
+answers 0 "has no times: record them with tsc" "$decode" calls -F dur,sym -n 2 bare.data
+place=$("$decode" hot --module ls -n 99 coarse.data 2>/dev/null | grep -o '\[ls+0x[0-9a-f]*\]' | head -n 1)
+that "code without symbols has functions by their place" - grep -q 0x - <<<"$place"
+that "summary has the same" - grep -qF " $place (ls)" <("$decode" summary -n 999 coarse.data)
+answers 0 "" "$decode" latency "$place" coarse.data
+answers 1 "has no symbol, so it is not known where it ends" "$decode" annotate "$place" coarse.data
+that "hot --blocks has places, too" - grep -qE ' \[ls\+0x[0-9a-f]+\] ' <("$decode" hot --blocks --module ls coarse.data 2>/dev/null)
+cp "$(type -P true)" node
+"$cap" -q -o node.data -- ./node app.js 2>/dev/null
+answers 1 "node --perf-basic-prof --interpreted" "$decode" find handleRequest node.data
+cp node python3.11
+"$cap" -q -o python.data -- ./python3.11 app.py 2>/dev/null
+answers 1 "from Python 3.12 on" "$decode" find handle_request python.data
 
 # ---- auxcap ----
 # the header of an AArch64 program: no script for sh

@@ -48,10 +48,9 @@ is $? 0 "summary: status 0" || cat "$SCRATCH/err"
 total=$(awk '$1 == "total" { print $3 }' "$SCRATCH/count")
 has "^trace .* $total instructions in 6 threads" "summary: as many instructions as count"
 has '^verdict +complete' "summary: a verdict"
-top=$("$auxdecode" insn -F sym "$data" 2>/dev/null | sed '/^#/d; s/+0x.*//' | sort | uniq -c | sort -rn |
-	awk '{ print $1, $2 }' | head -n 10)
-is "$(awk '/functions that ran/ { on = 1; next } !NF { on = 0 } on { print $1, $4 }' "$SCRATCH/out")" "$top" \
-	"summary: the functions that ran most, as insn lists them"
+top=$("$auxdecode" hot -n 10 "$data" 2>/dev/null | awk '!/^#/ { print $1, $5, $(NF - 1) }')
+is "$(awk '/functions that ran/ { on = 1; next } !NF { on = 0 } on { print $1, $3, $4 }' "$SCRATCH/out")" "$top" \
+	"summary: the functions that ran most, as hot lists them"
 is "$(awk '/threads$/ && /tid/ { on = 1; next } !NF { on = 0 } on { print $3, $1 }' "$SCRATCH/out" | sort)" \
 	"$(awk '$1 == "thread" { print $2, $4 }' "$SCRATCH/count" | sort)" "summary: threads, as count has them"
 that "summary: fits a screen" - test "$(wc -l <"$SCRATCH/out")" -le 40

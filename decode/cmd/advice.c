@@ -15,11 +15,58 @@
 /* The recording is a snapshot or a buffer: it names no programs. */
 static bool has_no_files;
 
+/* An interpreter was recorded that was not told to name the script's functions:
+ * what to do about it. NULL: none was. */
+static const char *script_names;
+
+/* Is a word of the command line a program of this name, as "/usr/bin/python3.11"? */
+static bool ran(const char *cmdline, const char *program)
+{
+	const char *p = cmdline;
+	size_t n = strlen(program);
+
+	while ((p = strstr(p, program))) {
+		bool begins = p == cmdline || p[-1] == ' ' || p[-1] == '/';
+
+		p += n;
+		p += strspn(p, "0123456789.");
+		if (begins && (!*p || *p == ' '))
+			return true;
+	}
+	return false;
+}
+
+static const char *find_script_names(const char *cmdline)
+{
+	if (!cmdline)
+		return NULL;
+	if (ran(cmdline, "python"))
+		return "; functions of a Python script have names from Python 3.12 "
+		       "on, recorded as `auxcap -- python3 -X perf app.py`";
+	if (ran(cmdline, "node") && !strstr(cmdline, "--interpreted-frames-native-stack"))
+		return "; functions of a script have names with `auxcap -- node "
+		       "--perf-basic-prof --interpreted-frames-native-stack app.js`";
+	return NULL;
+}
+
 void advice_of(const struct aux_reader *r)
 {
-	const char *container = aux_reader_info(r)->container;
+	const struct aux_file_info *info = aux_reader_info(r);
 
-	has_no_files = container && strncmp(container, "LLDB", 4) != 0;
+	has_no_files = info->container && strncmp(info->container, "LLDB", 4) != 0;
+	script_names = find_script_names(info->cmdline);
+}
+
+const char *advice_script(void)
+{
+	return script_names;
+}
+
+bool advice_is_place(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 4 && name[0] == '[' && name[n - 1] == ']' && strstr(name, "+0x");
 }
 
 /* A setting of the library and the option that fills it have the same name. */

@@ -11,6 +11,14 @@ const struct habit cmd_habits[] = {
 	/* commands of perf */
 	{ "script", "`auxdecode insn FILE` prints instructions, `auxdecode calls FILE` "
 		    "calls and returns, `auxdecode dump FILE` the records" },
+	{ "lock contention", "`auxdecode find pthread_mutex_lock --sort dur FILE` lists the "
+			     "calls that waited longest" },
+	{ "kvm bench config daemon", "`auxcap` records and `auxdecode` reads AUX trace; `perf` "
+				     "itself does the rest, with the same files" },
+	{ "ftrace", "`auxcap -e intel_pt//k` traces the kernel, `auxdecode calls FILE` prints "
+		    "its calls" },
+	{ "probe", "no probe is needed: `auxdecode find FUNCTION FILE` has every call" },
+	{ "iostat", "`auxdecode find read FILE` has the calls, with their times" },
 	{ "top", "`auxdecode hot FILE` ranks functions by what ran in them" },
 	{ "stat", "`auxdecode count FILE` counts instructions, `auxdecode hot FILE` "
 		  "by function" },
@@ -58,6 +66,7 @@ const struct habit cmd_habits[] = {
 		     "for a browser" },
 	{ "--sort -s", "`auxdecode hot --by time FILE` orders functions by time, "
 		       "cycles, branches or insns" },
+	{ "--percent-limit --max-stack", "`auxdecode hot -n 20 FILE` is the first 20 rows" },
 	{ "--no-children --children -g --call-graph",
 	  "`auxdecode hot FILE` has self and total, `auxdecode flame FILE` stacks" },
 	{ "--header --header-only -I --show-info", "`auxdecode info FILE` shows the header" },
@@ -66,12 +75,10 @@ const struct habit cmd_habits[] = {
 	  "`auxdecode dump FILE` prints every record, `auxdecode dump --packets "
 	  "FILE` the trace packets, too" },
 	{ "-k", "`--vmlinux FILE` names the kernel's ELF file" },
-	{ "-C", "`--cpu N` is one CPU" },
-	{ "-S --symbols --symbol-filter", "`--symbol NAME` is one function; it may be "
-					  "given again" },
+	{ "--symbol-filter", "`--symbol NAME` is one function; it may be given again" },
 	{ "-q --quiet", "a result goes to standard output, what is wrong with it to "
 			"standard error: 2>/dev/null" },
-	{ "--dso --dsos --dso-filter", "`--module FILE` is the functions of one file" },
+	{ "--dsos --dso-filter", "`--module FILE` is the functions of one file" },
 	{ "--kind --branch-filter", "`auxdecode branch -F +kind FILE` has the kind in each line" },
 	{ "--ns", "times are printed to the nanosecond where the trace has them" },
 	{ "--reltime --deltatime", "times are those of the recording; `auxdecode "

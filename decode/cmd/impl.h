@@ -65,6 +65,11 @@ const struct advice_next *advice_next(const char *command, size_t i);
  * terminated. */
 /* Says to the others what kind of recording this is. */
 void advice_of(const struct aux_reader *r);
+/* How functions of a script get names, to be appended where one was not found;
+ * NULL: there is none. */
+const char *advice_script(void);
+/* "[libfoo.so+0x1234]": the name of a function that has no symbol. */
+bool advice_is_place(const char *name);
 void advice_code(struct codeview *cv, const struct space *space, uint64_t ip,
 		 char *buf, size_t len);
 

@@ -269,7 +269,7 @@ static const struct option_row tid_rows[] = {
 	  .parse = add_comm },
 	END,
 }, cpu_rows[] = {
-	{ .name = "cpu", .arg = "CPU", .help = "this CPU only",
+	{ .name = "cpu", .letter = 'C', .arg = "CPU", .help = "this CPU only",
 	  .parse = parse_id, .max = INT32_MAX,
 	  OPTION_AT(OPTIONS, filter.cpu, int64_t) },
 	END,
@@ -298,10 +298,10 @@ static const struct option_row tid_rows[] = {
 	  .zero = "counts from 1", OPTION_NUMBER(OPTIONS, filter.snapshot) },
 	END,
 }, symbol_rows[] = {
-	{ .name = "symbol", .arg = "NAME",
+	{ .name = "symbol", .also = "symbols", .letter = 'S', .arg = "NAME",
 	  .help = "this function only: a name, foo*, /regex/; several: any of them",
 	  .parse = add_symbol },
-	{ .name = "module", .arg = "FILE",
+	{ .name = "module", .also = "dso", .arg = "FILE",
 	  .help = "functions of this file only: a path, its last part, lib*; "
 		  "several: any",
 	  .parse = add_module },

@@ -158,10 +158,19 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 	if (!st->aux_bytes)
 		return "the AUX streams are empty: nothing ran while tracing "
 		       "was on, or the recording lost it";
+	if (v->report.n_insns && unnamed[0] && o->filter.n_symbols &&
+	    advice_is_place(o->filter.symbols[0]) && !strstr(unnamed, "; ")) {
+		snprintf(text, sizeof(text), "%.200s has no symbol, so it is not known "
+			 "where it ends; `auxdecode calls` shows its calls, --module is "
+			 "all of a file", o->filter.symbols[0]);
+		return text;
+	}
 	if (v->report.n_insns && unnamed[0]) {
-		snprintf(text, sizeof(text), "%s%s", unnamed,
-			 strstr(unnamed, "; ") ? "" :
-			 "; `auxdecode summary` lists what did");
+		const char *script = advice_script();
+
+		snprintf(text, sizeof(text), "%s%s%s", unnamed,
+			 strstr(unnamed, "; ") || script ? "" :
+			 "; `auxdecode summary` lists what did", script ? script : "");
 		return text;
 	}
 	if (v->n_gaps[AUX_GAP_NO_CODE] && v->n_texts) {

@@ -80,6 +80,7 @@ struct calls_sink {
 	uint8_t col[CALL_COLUMNS_MAX];
 	unsigned n_col;
 	bool has_event;		/* a row for each begin, too */
+	bool counted, timed;	/* a row had cycles, a time */
 	struct call_view *views;
 	struct last_ips last;	/* for gap lines */
 	uint64_t ran;		/* address that ran last in the stream */
@@ -510,9 +511,39 @@ static void put_column(const struct calls_sink *s, const struct row *r,
 	}
 }
 
+static bool has_column(const struct calls_sink *s, enum call_column from,
+		       enum call_column to)
+{
+	for (unsigned i = 0; i < s->n_col; i++)
+		if (s->col[i] >= from && s->col[i] <= to)
+			return true;
+	return false;
+}
+
+/* Why columns have nothing but "-". */
+static void say_unknown(const struct calls_sink *s)
+{
+	bool off = has_column(s, C_OFF_CPU, C_PREEMPTED);
+	const char *what = "";
+
+	if (!s->timed && (off || has_column(s, C_TIME, C_SELF)))
+		what = "the trace has no times: record them with tsc (Intel PT) or timestamp "
+		       "(CoreSight)";
+	else if (!s->counted && has_column(s, C_CYCLES, C_CYCLES))
+		what = "the trace counts no cycles: record them with cyc (Intel PT) or cycacc "
+		       "(CoreSight)";
+	else if (off && !s->env.host->off_cpu)
+		what = "the recording does not say when a thread was off the CPU: it has no "
+		       "SWITCH records";
+	if (s->env.report->n_lines)
+		snprintf(s->env.report->note, sizeof(s->env.report->note), "%s", what);
+}
+
 /* 1: the limit is reached. */
 static int put_row(struct calls_sink *s, const struct row *r)
 {
+	s->counted |= r->ended && r->t->now.cycles;
+	s->timed |= r->t->now.ns != 0;
 	for (unsigned i = 0; i < s->n_col; i++) {
 		if (i)
 			outbuf_put(s->env.out, " ", 1);
@@ -1069,12 +1100,16 @@ static int finish_calls(void *sink, struct aux_diag *diag)
 	int rc;
 
 	(void)diag;
-	if (limit && s->env.report->n_lines >= limit)
-		return 0;
-	rc = calls_finish(s->calls);
-	if (rc < 0)
-		return rc;
-	return s->rows ? 0 : finish_tree(s);
+	if (!limit || s->env.report->n_lines < limit) {
+		rc = calls_finish(s->calls);
+		if (rc < 0)
+			return rc;
+		if (!s->rows)
+			return finish_tree(s);
+	}
+	if (s->rows)
+		say_unknown(s);
+	return 0;
 }
 
 /* table */

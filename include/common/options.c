@@ -274,7 +274,7 @@ struct parser {
 	const struct option_row *rows[MAX_ROWS];
 	void *configs[MAX_ROWS];
 	size_t n;
-	struct option longs[MAX_ROWS + 1];
+	struct option longs[2 * MAX_ROWS + 1];	/* rows, then their other names */
 	char shorts[3 * MAX_ROWS + 3];
 };
 
@@ -331,6 +331,12 @@ static bool init_parser(struct parser *p, const struct option_line *line)
 		     row && row->name; row++)
 			if (!add_row(p, row, line->groups[i].config))
 				return false;
+	for (size_t i = 0, n = p->n; i < p->n; i++) {
+		if (!p->rows[i]->also)
+			continue;
+		p->longs[n] = p->longs[i];
+		p->longs[n++].name = p->rows[i]->also;
+	}
 	return true;
 }
 

@@ -39,6 +39,7 @@ struct habit;
 
 struct option_row {
 	const char *name;	/* without "--"; NULL ends a table */
+	const char *also;	/* what another tool calls it; NULL: the same */
 	char letter;		/* 0: none */
 	bool optional;		/* --name[=ARG], -x[ARG] */
 	const char *arg;	/* what --help calls the argument; NULL: takes none */
