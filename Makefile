@@ -447,7 +447,9 @@ SO_NAME = libauxdecode.so.$(LIB_ABI)
 SO_FILE = libauxdecode.so.$(VERSION)
 stripped = $(if $(INSTALL_STRIP),$(STRIP) $(2) $(DESTDIR)$(1))
 .PHONY: install install-lib uninstall
-install: $(if $(wildcard $(BUILD)/libauxdecode.so),install-lib)
+# make -j lib install: the library first, and then it is there
+install: $(if $(or $(wildcard $(BUILD)/libauxdecode.so),$(filter lib,$(MAKECMDGOALS))),install-lib) \
+	| $(filter lib,$(MAKECMDGOALS))
 	@for f in auxcap auxdecode auxkit-qemu.so completion/auxcap.bash man/made; do \
 		[ -e $(BUILD)/$$f ] || { echo "$(BUILD)/$$f is missing: make first" >&2; exit 1; }; done
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/auxkit \
@@ -470,7 +472,7 @@ install: $(if $(wildcard $(BUILD)/libauxdecode.so),install-lib)
 # man aux_decode_open: each function leads to the page that has it
 MAN3_NAMES = $(shell sed -n 's/^\.F[no] "\{0,1\}\(aux_[a-z0-9_]*\).*/\1/p' include/aux/*.3 | sort -u)
 man3_page = $(if $(filter aux_cursor_%,$1),aux_cursor,$(if $(filter aux_self_%,$1),aux_self,libauxdecode))
-install-lib:
+install-lib: | $(filter lib,$(MAKECMDGOALS))
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(SHARE)/man/man3 \
 		$(DESTDIR)$(PREFIX)/include/aux $(DESTDIR)$(DOCDIR)/examples
 	install -m 644 $(BUILD)/libauxdecode.a $(DESTDIR)$(LIBDIR)
