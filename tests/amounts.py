@@ -362,11 +362,15 @@ def text(ns):
         if ns >= u:
             unit, name = u, m
     return "%.*f %s" % (0 if ns % unit == 0 else 1 if ns // unit >= 100 else 2 if ns // unit >= 10 else 3, ns / unit, name)
-want, got = collections.Counter(), {}
-for f in rows("find", "-F", "state,self,sym"):
+want, away, got, number = collections.Counter(), collections.Counter(), {}, {}
+for f in rows("find", "-F", "state,self,offcpu,sym"):
     if f[0] == "whole":
-        want[" ".join(f[2:])] += int(f[1])
-for k in [k for k, _ in want.most_common(5)]:
+        want[" ".join(f[3:])] += int(f[1])
+        away[" ".join(f[3:])] += int(f[2]) if f[2] != "-" else 0
+# those that wait themselves, too: only there does self differ from what is on top
+for k in {k for c in (want, away) for k, _ in c.most_common(5)}:
     got[k] = re.search(r" self (\S+ \S+)", "\n".join(run("latency", k)))[1]
+    number[k] = [json.loads("\n".join(run("latency", "--json", k)))["self"]]
 compare("latency", {k: text(want[k]) for k in got}, got)
+compare("latency --json", {k: [want[k]] for k in number}, number)
 sys.exit(bad != 0)
