@@ -105,6 +105,16 @@ record "threads" soft_pt/tsc,mtc,cyc/u "$programs/threads" && {
 	browser "threads" check "$page" collatz 200
 }
 
+# Threads that name themselves late have these names, and not the one they began with.
+record "threads with new names" soft_pt/tsc,mtc,cyc/u "$programs/renamed" && {
+	report "new names" 0
+	is "$(PYTHONPATH=tests PYTHONDONTWRITEBYTECODE=1 python3 -c 'import re, report_page, sys
+for kind, raw in report_page.blocks(sys.argv[1]):
+    for m in re.findall(rb"\"stream\":\d+,\"comm\":\"([^\"]*)\"", raw) if kind == "json" else ():
+        print(m.decode())' "$page" | sort | tr '\n' ,)" \
+		"renamed,$(printf 'renamed %d,' 0 1 2 3 4 5)" "lanes have the names that threads gave themselves"
+}
+
 STATUS=3 OPTIONS="--inject-overflow 3" record "with a gap" soft_pt/tsc,mtc,cyc,psb_period=0/u "$programs/threads" 4 200 && {
 	report "gaps" 3
 	sums "gaps"

@@ -40,12 +40,22 @@ static struct report_lane *lane_of(struct report *r, struct call_thread *t)
 	l->pid = t->pid;
 	l->tid = t->tid;
 	l->stream = t->stream;
-	if (r->env.host->comm && t->tid != UINT32_MAX)
-		l->comm = r->env.host->comm(r->env.host->priv, t->tid,
-					       t->now.ns ? t->now.ns :
-							   UINT64_MAX);
 	t->user = l;
 	return l;
+}
+
+/* Names as they were last: threads that a program makes get theirs late. */
+static void name_lanes(struct report *r)
+{
+	const struct sink_host *host = r->env.host;
+
+	for (uint32_t i = 0; host->comm && i < r->n_lanes; i++) {
+		struct report_lane *l = r->lanes[i];
+
+		if (l->tid != UINT32_MAX)
+			l->comm = host->comm(host->priv, l->tid,
+					     l->timed ? l->at : UINT64_MAX);
+	}
 }
 
 /*
@@ -265,6 +275,7 @@ static int finish_report(void *sink, struct aux_diag *diag)
 
 	if (err || !r->n_calls)
 		return err;
+	name_lanes(r);
 	return report_write(r, diag);
 }
 
