@@ -365,6 +365,8 @@ END
 	that "summary: gaps name --elf" "$SCRATCH/out" not grep -q -e '--symfs' "$SCRATCH/out"
 	total --elf "$SCRATCH/kernel.elf" "$bare" >"$SCRATCH/got"
 	that "--elf: the same flow as with the dump" "$SCRATCH/got" cmp -s "$SCRATCH/want" "$SCRATCH/got"
+	"$auxdecode" summary --elf "$SCRATCH/kernel.elf" "$bare" >"$SCRATCH/out" 2>&1
+	that "summary takes what it names" "$SCRATCH/out" grep -q " $(awk '{ print $3 }' "$SCRATCH/want") instructions " "$SCRATCH/out"
 	total --elf "$SCRATCH/kernel.elf@0xc0008000" "$bare" >"$SCRATCH/got"
 	that "--elf FILE@ADDR: the same there" "$SCRATCH/got" cmp -s "$SCRATCH/want" "$SCRATCH/got"
 	run 1 "--elf elsewhere" count --elf "$SCRATCH/kernel.elf@0x10000" "$bare"

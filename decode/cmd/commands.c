@@ -37,7 +37,7 @@ static const struct cmd_group *const flow_groups[] = {
 	FLOW_WORK, NULL,
 }, *const summary_groups[] = {
 	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, &cmd_group_names,
-	&cmd_group_code, &cmd_group_json, FLOW_WORK, NULL,
+	FLOW_CODE, &cmd_group_json, FLOW_WORK, NULL,
 }, *const tui_groups[] = {
 	&cmd_group_tid, &cmd_group_who, &cmd_group_cpu, FLOW_PART, &cmd_group_names,
 	FLOW_CODE, &cmd_group_jobs, &cmd_group_memory, &cmd_group_chunk_size,

@@ -101,7 +101,8 @@ struct aux_decode_options cmd_api_options(const struct cmd_options *o)
 		.size = sizeof(struct aux_decode_options),
 		.flags = (o->filter.cpu >= 0 ? AUX_DECODE_ONE_CPU : 0) |
 			 (o->filter.chunks ? AUX_DECODE_CHUNKS : 0) |
-			 (o->code.debuginfod ? AUX_DECODE_DEBUGINFOD : 0),
+			 (o->code.debuginfod ? AUX_DECODE_DEBUGINFOD : 0) |
+			 (o->import.options.anywhere ? AUX_DECODE_ANY_PATH : 0),
 		.cpu = o->filter.cpu >= 0 ? (uint32_t)o->filter.cpu : 0,
 		.time_from = o->filter.time_from,
 		.time_to = o->filter.time_to == UINT64_MAX ? 0 : o->filter.time_to,
@@ -113,7 +114,11 @@ struct aux_decode_options cmd_api_options(const struct cmd_options *o)
 		.plugin = o->decoding.plugin, .symfs = o->code.symfs,
 		.vdso = o->code.vdso, .vmlinux = o->code.vmlinux,
 		.kcore = o->code.kcore, .kallsyms = o->code.kallsyms,
-		.buildid_dir = o->code.buildid_dir,
+		.buildid_dir = o->code.buildid_dir, .pt = o->import.options.pt,
+		.images = o->import.options.images,
+		.n_images = o->import.options.n_images,
+		.elfs = o->import.options.elfs, .n_elfs = o->import.options.n_elfs,
+		.cpu_model = o->import.options.cpu_model,
 	};
 }
 

@@ -52,6 +52,7 @@ struct aux_decode_space; /* code that was mapped; lives as the recording does */
 #define AUX_DECODE_CHUNKS 4	/* chunk_from to chunk_to of each stream */
 #define AUX_DECODE_DEBUGINFOD 8	/* ask the servers of $DEBUGINFOD_URLS */
 #define AUX_DECODE_NO_TIMES 16	/* time_ns may be old: faster */
+#define AUX_DECODE_ANY_PATH 32	/* a snapshot may name files outside of it */
 
 /*
  * What of a recording, and where its code is; as the options of auxdecode(1).
@@ -83,6 +84,9 @@ struct aux_decode_options {
 	 * messages */
 	const void *data;
 	uint64_t n_data;
+	/* programs that ran, of pt and of snapshots: ELF-FILE[@ADDR]; see --elf */
+	const char *const *elfs;
+	uint64_t n_elfs;
 };
 
 /*

@@ -292,7 +292,7 @@ static int read_options(struct aux_decode_options *o,
 					"(version %u) does not know: use a "
 					"newer one", AUX_DECODE_VERSION);
 	memcpy(o, theirs, theirs->size < sizeof(*o) ? theirs->size : sizeof(*o));
-	if (o->flags & ~31u)
+	if (o->flags & ~63u)
 		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
 				"options.flags 0x%x: unknown flags", o->flags);
 	if (o->time_to && o->time_to < o->time_from)
@@ -323,6 +323,8 @@ static int open_session(struct aux_decode *d, const char *path,
 	struct import_options import = {
 		.pt = o->pt, .images = o->images,
 		.n_images = (size_t)o->n_images, .cpu_model = o->cpu_model,
+		.elfs = o->elfs, .n_elfs = (size_t)o->n_elfs,
+		.anywhere = o->flags & AUX_DECODE_ANY_PATH,
 	};
 	struct session_config config = {
 		.path = path ? path : o->pt ? o->pt : "recording",
