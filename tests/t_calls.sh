@@ -115,11 +115,39 @@ that 'the gap stands among the calls, after the last instruction' "$out" \
 "$auxdecode" calls -j3 --chunk-size 3000 "$data" >"$SCRATCH/j3" 2>"$err"
 that 'the same with threads' - cmp -s "$SCRATCH/j1" "$SCRATCH/j3"
 
-# Code without names is all one function: that it is on the stack is no reason to unwind
-# to it where a named function ends with a jump to another of it.
-"$auxcap" -q -e soft_pt//u -o "$data" -- "$programs/stripped" >"$out" 2>"$err"
-"$auxdecode" calls "$data" 2>"$err" | sed -n '/ main() {$/,/ } main$/p' >"$out"
-is "$(sed -E 's/.* ns +[0-9]+ //; s/^[ 0-9/]+\.[0-9]+//; s/ +/ /g' "$out" | tr -s ' ' | tr -d '\n')" \
-	" main() { object_visit() # jumps on [stripped]() { # by a jump work() { object_dealloc() # jumps on [stripped]() # by a jump } } [stripped] } main" \
+# Without names, functions are where the unwind tables say.
+shown() {
+	"$auxcap" -q -e soft_pt//u -o "$data" -- "$1" >"$out" 2>"$err"
+	"$auxdecode" calls "$data" 2>"$err" | sed -n '/ main() {$/,/ } main$/p' >"$out"
+	sed -E 's/.* ns +[0-9]+ //; s/^[ 0-9/]+\.[0-9]+//; s/ +/ /g' "$out" | tr -s ' ' | tr -d '\n'
+}
+is "$(shown "$programs/stripped" | sed 's/+0x[0-9a-f]*/+X/g')" \
+	" main() { object_visit() # jumps on [stripped+X]() { # by a jump work() { object_dealloc() # jumps on [stripped+X]() # by a jump } } [stripped+X] } main" \
 	'a stripped program: tail calls between its functions'
+# And without those tables all of it is one function: that it is on the stack is no reason to
+# unwind to it where a named function ends with a jump to another of it.
+python3 - "$programs/stripped" "$SCRATCH/tableless" <<'END'
+import struct, sys
+d = bytearray(open(sys.argv[1], "rb").read())
+at, size, n = struct.unpack_from("<Q", d, 32)[0], *struct.unpack_from("<HH", d, 54)
+for i in range(n):
+    if struct.unpack_from("<I", d, at + i * size)[0] == 0x6474e550:	# PT_GNU_EH_FRAME
+        struct.pack_into("<I", d, at + i * size, 0)
+open(sys.argv[2], "wb").write(d)
+END
+chmod +x "$SCRATCH/tableless"
+is "$(shown "$SCRATCH/tableless")" \
+	" main() { object_visit() # jumps on [tableless]() { # by a jump work() { object_dealloc() # jumps on [tableless]() # by a jump } } [tableless] } main" \
+	'the same without unwind tables'
+# The calls are those that there are with names: tail calls, parts that are elsewhere, exceptions.
+tool=$(realpath "$auxcap")
+for p in stack_tail stack_throw stack_throw_some stack_random names cover_more; do
+	cp "$programs/$p" "$SCRATCH/full"
+	strip -o "$SCRATCH/bare" "$SCRATCH/full"
+	for k in full bare; do
+		(cd "$SCRATCH" && setarch -R "$tool" -q -e soft_pt//u -o "$k.data" -- "./$k") >"$out" 2>"$err"
+	done
+	that "$p, stripped: each function as with names" "$out" eval \
+		'python3 tests/stripped.py "$auxdecode" "$SCRATCH/full" "$SCRATCH/full.data" "$SCRATCH/bare" "$SCRATCH/bare.data" >"$out"'
+done
 finish

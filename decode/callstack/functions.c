@@ -166,14 +166,16 @@ static const char *const begins[] = {
 	"_rt0_arm64_linux", "_dl_start_user", NULL
 };
 
-static uint8_t find_roles(const char *name, unsigned flags)
+static uint16_t find_roles(const char *name, unsigned flags)
 {
-	uint8_t roles = 0;
+	uint16_t roles = 0;
 
 	if (!name)
 		return 0;
 	if (!(flags & CALLS_KEEPS_STUBS) && call_name_is_stub(name))
 		roles |= FUNC_STUB;
+	if (*name == '[' && ends(name, "].part"))	/* as elfimage_symbol names it */
+		roles |= FUNC_PART;
 	if (is_one_of(name, setjmps))
 		roles |= FUNC_SETJMP;
 	if (is_one_of(name, switches))

@@ -35,6 +35,7 @@ enum func_role {
 				 * anew each time */
 	FUNC_DEAD = 64,		/* a stack with it never runs again */
 	FUNC_FORGETS = 128,	/* continues in another stack and abandons this */
+	FUNC_PART = 256,	/* of a function without a name, it is not known which */
 };
 
 struct func {
@@ -42,7 +43,7 @@ struct func {
 	uint64_t hash;
 	uint64_t offset;	/* in the file */
 	uint64_t part_of;	/* hash of the name without .cold, .part.N */
-	uint8_t roles;
+	uint16_t roles;
 	uint32_t left;		/* a worker's: struct calls.stretch.mark */
 	struct func *next;	/* in the same hash slot */
 };

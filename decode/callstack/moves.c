@@ -105,6 +105,9 @@ static void classify_jump(struct move *m)
 			m->kind = MOVE_TAIL;	/* to itself */
 		return;
 	}
+	if ((m->in->roles | m->func->roles) & FUNC_PART && !begin &&
+	    m->what != AUX_END_IND_JUMP && !calls_code_leaves(m))
+		return;				/* to and fro in one function */
 	if (in_stub && m->flags & MOVE_TO_STUB && m->in != m->func) {
 		m->kind = MOVE_TAIL;	/* .plt.sec to .plt: one name, two places */
 		return;
@@ -136,7 +139,7 @@ static int classify(struct code *c, const struct space *space, struct move *m)
 		m->flags |= MOVE_IN_STUB;
 	if (m->func->roles & FUNC_STUB)
 		m->flags |= MOVE_TO_STUB;
-	if (begin)
+	if (begin && !(m->func->roles & FUNC_PART))
 		m->flags |= MOVE_TO_BEGIN;
 	if (m->what > AUX_END_COND || m->what == AUX_END_SYSCALL ||
 	    m->what == AUX_END_FAR || is_kernel(m->from) != is_kernel(m->to)) {

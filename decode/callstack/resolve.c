@@ -671,7 +671,7 @@ static int unwind_to_func(struct calls *c, struct thread *t, struct func *f,
 {
 	uint32_t depth = calls_stack_find_func(t, f), thrown = 0;
 
-	if (depth && depth < t->pub.depth)
+	if ((depth && depth < t->pub.depth) || f->roles & FUNC_PART)
 		thrown = calls_unwind_find(c, t, f, to);
 	if (thrown) {
 		*found = true;
@@ -979,6 +979,8 @@ int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m)
 		if (rc || found)
 			return rc;
 	}
+	if (m->func->roles & FUNC_PART)
+		return 0;
 	/* Nothing is mapped there yet, as where an emulator sees a file for the
 	 * first time: what it is shows only when it runs. */
 	if (!m->func->pub.name && !m->func->pub.dso)

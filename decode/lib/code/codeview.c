@@ -508,9 +508,10 @@ static int file_symbol(struct codeview *cv, const struct space *space,
 		       const struct mapping *m, uint64_t ip, struct symbol *sym)
 {
 	uint64_t offset = ip - m->start + m->pgoff;
-	struct elfimage_symbol es;
+	struct elfimage_symbol es, brought;
 	struct elfimage *im = NULL;
 	struct place *p;
+	int rc;
 
 	if (m->saved)
 		im = find_saved(cv, m);
@@ -519,9 +520,13 @@ static int file_symbol(struct codeview *cv, const struct space *space,
 		p = codeview_place(cv, space, m);
 		im = p && p->source ? p->source->image : NULL;
 	}
-	if ((!im || elfimage_symbol(im, offset, &es) < 0) &&
-	    (!cv->names ||
-	     bundle_symbols_find(cv->names, m, offset, &es) < 0))
+	rc = im ? elfimage_symbol(im, offset, &es) : -AUX_E_NOENT;
+	if ((rc < 0 || es.unnamed) && cv->names &&
+	    bundle_symbols_find(cv->names, m, offset, &brought) == 0) {
+		es = brought;
+		rc = 0;
+	}
+	if (rc < 0)
 		return -AUX_E_NOENT;
 	sym->name = es.name;
 	sym->start = es.start - m->pgoff + m->start;

@@ -5,8 +5,8 @@
  * ELF is read by libelf, which libelf.c alone calls.
  *
  * Names are read when first asked for, never before: the file's own symbols,
- * those of its separate debug file, and name@plt for its stubs. All functions
- * may be called from any thread.
+ * those of its separate debug file, and name@plt for its stubs; what has none of
+ * these is told apart by unwind tables. All functions may be called from any thread.
  */
 #ifndef DECODE_LIB_ELF_ELF_H
 #define DECODE_LIB_ELF_ELF_H
@@ -21,6 +21,7 @@ struct elfimage_symbol {
 	const char *name;
 	uint64_t start;		/* file offset */
 	uint64_t size;
+	bool unnamed;		/* the file has no name for it: this one says where it is */
 };
 
 /*
@@ -90,7 +91,9 @@ bool elfimage_addr(const struct elfimage *im, uint64_t offset, uint64_t *addr);
 bool elfimage_find(struct elfimage *im, const char *name, uint64_t *value);
 
 /*
- * The symbol that contains a file offset. 0 or -AUX_E_NOENT. The name lives as
+ * The symbol that contains a file offset; where there is none, and elfimage_debug_from
+ * told the path, the function that unwind tables know there ("[cat+0x2a30]", a file
+ * offset), or the part of one ("[cat+0x1f00].part"). 0 or -AUX_E_NOENT. The name lives as
  * long as the image.
  */
 int elfimage_symbol(struct elfimage *im, uint64_t offset,

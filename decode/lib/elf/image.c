@@ -313,6 +313,7 @@ void elfimage_close(struct elfimage *im)
 	for (size_t i = 0; i < im->n_made; i++)
 		free(im->made[i]);
 	free(im->made);
+	free(im->unnamed);
 	free(im->syms);
 	free(im->segments);
 	free(im->sections);

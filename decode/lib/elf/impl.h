@@ -62,6 +62,11 @@ struct elfimage {
 	size_t n_syms, cap_syms;
 	char **made;		/* names that are in no file: "malloc@plt" */
 	size_t n_made, cap_made, made_bytes;
+	struct unnamed {	/* names of functions that have none, by place */
+		uint64_t start;
+		const char *name; /* NULL: free */
+	} *unnamed;
+	size_t n_unnamed, n_unnamed_slots; /* a power of two, or 0 */
 	bool have_dwarf, looked_for_debug;
 	struct dwarf_image *dwarf;	/* dwarf.c; NULL: none */
 };

@@ -18,6 +18,7 @@
  * Architecture, "Mapping symbols" (which are no names) and bit 0 of Thumb
  * functions.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,6 +26,7 @@
 
 #include "common/array.h"
 
+#include "decode/lib/elf/eh_frame.h"
 #include "decode/lib/elf/impl.h"
 
 #define MAX_UNSIZED 4096 /* bytes that a symbol without a size may cover */
@@ -271,24 +273,36 @@ static const struct slot *find_slot(const struct slots *slots, uint64_t addr)
 				  by_addr) : NULL;
 }
 
-/* "NAME@plt", without a version; lives as long as the image. NULL: no memory,
- * or too many. */
-static const char *make_name(struct elfimage *im, const char *name)
+/* A name that lives as long as the image. NULL: no memory, or too many. */
+__attribute__((format(printf, 2, 3)))
+static const char *make_name(struct elfimage *im, const char *format, ...)
 {
-	size_t len = strcspn(name, "@");
+	va_list args;
 	char *made;
+	int len;
 
-	if (len > MAX_MADE - im->made_bytes)
+	if (im->made_bytes > MAX_MADE)
 		return NULL;
-	if (array_grow(&im->made, im->n_made, &im->cap_made,
-		       sizeof(*im->made)) < 0 ||
-	    asprintf(&made, "%.*s@plt", (int)len, name) < 0) {
+	if (array_grow(&im->made, im->n_made, &im->cap_made, sizeof(*im->made)) < 0) {
 		im->nomem = true;
 		return NULL;
 	}
-	im->made_bytes += len;
+	va_start(args, format);
+	len = vasprintf(&made, format, args);
+	va_end(args);
+	if (len < 0) {
+		im->nomem = true;
+		return NULL;
+	}
+	im->made_bytes += (size_t)len;
 	im->made[im->n_made++] = made;
 	return made;
+}
+
+/* "NAME@plt", without a version. */
+static const char *make_stub_name(struct elfimage *im, const char *name)
+{
+	return make_name(im, "%.*s@plt", (int)strcspn(name, "@"), name);
 }
 
 /* The name of an ifunc's resolver, which is that of the function it selects
@@ -318,7 +332,7 @@ static void name_stub(struct elfimage *im, const struct elf_section *table,
 	if (!elfimage_get_symbol(table, sym, &s))
 		return;
 	name = elfimage_string(im, table->h.sh_link, s.st_name);
-	if (name && *name && (name = make_name(im, name)))
+	if (name && *name && (name = make_stub_name(im, name)))
 		add_symbol(im, name, addr, size, false, false);
 }
 
@@ -332,7 +346,7 @@ static void name_slot(struct elfimage *im, const struct slot *slot,
 		return;
 	}
 	name = name_resolver(im, slot->resolver);
-	if (name && (name = make_name(im, name)))
+	if (name && (name = make_stub_name(im, name)))
 		add_symbol(im, name, addr, size, false, false);
 }
 
@@ -540,6 +554,82 @@ static void need_syms(struct elfimage *im)
 	pthread_mutex_unlock(&im->lock);
 }
 
+/* ---- functions without a symbol ---- */
+
+static struct unnamed *unnamed_slot(struct unnamed *v, size_t n, uint64_t start)
+{
+	uint64_t h = start * UINT64_C(0x9e3779b97f4a7c15);
+	size_t at = (size_t)(h >> 32) & (n - 1);
+
+	while (v[at].name && v[at].start != start)
+		at = (at + 1) & (n - 1);
+	return &v[at];
+}
+
+static bool grow_unnamed(struct elfimage *im)
+{
+	size_t n = im->n_unnamed_slots ? 2 * im->n_unnamed_slots : 64;
+	struct unnamed *v = calloc(n, sizeof(*v));
+
+	if (!v)
+		return false;
+	for (size_t i = 0; i < im->n_unnamed_slots; i++)
+		if (im->unnamed[i].name)
+			*unnamed_slot(v, n, im->unnamed[i].start) = im->unnamed[i];
+	free(im->unnamed);
+	im->unnamed = v;
+	im->n_unnamed_slots = n;
+	return true;
+}
+
+/* The name of one that begins at a file offset; made once. NULL: no memory. With the lock
+ * held. */
+static const char *name_unnamed(struct elfimage *im, uint64_t start, bool called)
+{
+	const char *file = im->debug_path, *slash = strrchr(file, '/');
+	struct unnamed *u;
+
+	if (im->n_unnamed >= im->n_unnamed_slots / 2 && !grow_unnamed(im)) {
+		im->nomem = true;
+		return NULL;
+	}
+	u = unnamed_slot(im->unnamed, im->n_unnamed_slots, start);
+	if (!u->name) {
+		u->name = make_name(im, "[%s+0x%llx]%s", slash ? slash + 1 : file,
+				    (unsigned long long)start, called ? "" : ".part");
+		u->start = start;
+		im->n_unnamed += !!u->name;
+	}
+	return u->name;
+}
+
+/* One description covers all of a table of stubs. */
+static bool is_in_stubs(const struct elfimage *im, uint64_t addr)
+{
+	for (size_t i = 0; i < im->n_sections; i++)
+		if (addr - im->sections[i].h.sh_addr < im->sections[i].h.sh_size &&
+		    !strncmp(im->sections[i].name, ".plt", 4))
+			return true;
+	return false;
+}
+
+static int find_unnamed(struct elfimage *im, uint64_t offset, struct elfimage_symbol *sym)
+{
+	uint64_t addr, start, size, left;
+	bool called;
+
+	if (!elfimage_addr(im, offset, &addr) || is_in_stubs(im, addr) ||
+	    !eh_frame_function(im, addr, &start, &size, &called) ||
+	    !elfimage_offset(im, start, &sym->start, &left) || size > left)
+		return -AUX_E_NOENT;
+	sym->size = size;
+	sym->unnamed = true;
+	pthread_mutex_lock(&im->lock);
+	sym->name = im->debug_path ? name_unnamed(im, sym->start, called) : NULL;
+	pthread_mutex_unlock(&im->lock);
+	return sym->name ? 0 : -AUX_E_NOENT;
+}
+
 int elfimage_symbol(struct elfimage *im, uint64_t offset,
 		    struct elfimage_symbol *sym)
 {
@@ -548,10 +638,11 @@ int elfimage_symbol(struct elfimage *im, uint64_t offset,
 	need_syms(im);
 	s = find_sym(im, offset);
 	if (!s)
-		return -AUX_E_NOENT;
+		return find_unnamed(im, offset, sym);
 	sym->name = s->name;
 	sym->start = s->start;
 	sym->size = s->end - s->start;
+	sym->unnamed = false;
 	return 0;
 }
 
