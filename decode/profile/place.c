@@ -169,7 +169,8 @@ int profile_branch_entry(struct profile_collect *c, const struct flow_ctx *ctx,
 	if (i < 0)
 		return i;
 	e = &branchlist_branches(c->list)[i];
-	if (e->entry == BRANCHLIST_ENTRY_UNKNOWN)
+	/* of runs alone: without them no symbols are read */
+	if (e->entry == BRANCHLIST_ENTRY_UNKNOWN && !c->no_ranges)
 		e->entry = !to || is_outside(c, ctx->space, &b, *to) ?
 			BRANCHLIST_OUTSIDE : BRANCHLIST_INSIDE;
 	o->outside = e->entry == BRANCHLIST_OUTSIDE;
