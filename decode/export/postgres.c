@@ -4,73 +4,21 @@
  * are their rows as COPY reads them, views.sql makes indexes and views, load.sql does it
  * all in one transaction. Rows of several recordings may be in one database: the column
  * recording tells them apart.
- *
- * Format: PostgreSQL, "COPY", text format.
  */
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/diag.h"
-#include "decode/export/tables.h"
+#include "decode/export/copy_file.h"
 
 struct postgres {
 	struct tables t;	/* first: tables.c knows it alone */
 	struct tables_dir dir;
-	struct outbuf *out[TABLE_N];
+	struct copy_file *files[TABLE_N];
 };
-
-/* Backslashes and what ends a column or a row. */
-static void put_text(struct outbuf *out, const struct export_name *n)
-{
-	const char *p = n->text, *end = p + n->len;
-
-	while (p < end) {
-		size_t plain = strcspn(p, "\\\t\n\r");
-
-		outbuf_put(out, p, plain);
-		p += plain;
-		if (p == end)
-			break;
-		outbuf_str(out, *p == '\\' ? "\\\\" : *p == '\t' ? "\\t" :
-				*p == '\n' ? "\\n" : "\\r");
-		p++;
-	}
-}
-
-static void put_number(struct outbuf *out, int64_t v)
-{
-	char *p = outbuf_room(out, 24);
-
-	if (p)
-		out->p = fmt_sdec(p, v);
-}
 
 static int put_postgres(struct tables *t, const struct table_row *r)
 {
-	struct postgres *q = (struct postgres *)t;
-	const struct table_column *c = export_tables[r->table].columns;
-	struct outbuf *out = q->out[r->table];
-
-	for (unsigned i = 0; i < r->n; i++) {
-		if (i)
-			outbuf_put(out, "\t", 1);
-		if (table_is_null(r, i))
-			outbuf_put(out, "\\N", 2);
-		else if (c[i].kind == COLUMN_TEXT)
-			put_text(out, r->values[i].text);
-		else
-			put_number(out, (int64_t)r->values[i].v);
-	}
-	if (r->table != TABLE_RECORDINGS) {
-		outbuf_put(out, "\t", 1);
-		put_number(out, t->recording);
-	}
-	outbuf_put(out, "\n", 1);
-	if (!outbuf_failed(out))
-		return 0;
-	errno = out->error;
-	return -AUX_E_IO;
+	return copy_file_put(((struct postgres *)t)->files[r->table], r);
 }
 
 /* ---- the end ---- */
@@ -118,10 +66,8 @@ static int finish_postgres(void *format, struct aux_diag *diag)
 	struct postgres *q = format;
 	int err = tables_finish(&q->t);
 
-	for (unsigned i = 0; i < TABLE_N && !err; i++) {
-		err = outbuf_flush(q->out[i]);
-		errno = q->out[i]->error;
-	}
+	for (unsigned i = 0; i < TABLE_N && !err; i++)
+		err = copy_file_finish(q->files[i]);
 	if (!err)
 		err = write_text(q, "schema.sql", put_schema, diag);
 	if (!err)
@@ -149,9 +95,11 @@ static int open_postgres(void **format, struct export *x, struct aux_diag *diag)
 		int fd = tables_dir_add(&q->dir, export_tables[i].name, ".copy", &err,
 					diag);
 
-		q->out[i] = err ? NULL : outbuf_new(fd);
-		if (!err && !q->out[i])
-			err = -AUX_E_NOMEM;
+		if (err)
+			break;
+		q->files[i] = copy_file_new(fd, &export_tables[i],
+					    i == TABLE_RECORDINGS ? NULL : &q->t.recording);
+		err = q->files[i] ? 0 : -AUX_E_NOMEM;
 	}
 	return err;
 }
@@ -161,7 +109,7 @@ static void close_postgres(void *format)
 	struct postgres *q = format;
 
 	for (unsigned i = 0; i < TABLE_N; i++)
-		outbuf_free(q->out[i]);
+		copy_file_free(q->files[i]);
 	tables_dir_close(&q->dir);
 	tables_fini(&q->t);
 	free(q);

@@ -195,12 +195,55 @@ static inline void put_digits(char *p, uint64_t v, unsigned n)
 		*p = (char)('0' + v);
 }
 
+/* Eight digits of v, below 10^8, the first in the lowest byte: each step halves all
+ * groups at once, dividing by multiplication. */
+static inline uint64_t spread_digits(uint32_t v)
+{
+	uint64_t fours = v / 10000 | (uint64_t)(v % 10000) << 32, high, pairs_of;
+
+	high = fours * 10486 >> 20 & UINT64_C(0x0000007f0000007f);	/* / 100 */
+	pairs_of = high | (fours - 100 * high) << 16;
+	high = pairs_of * 103 >> 10 & UINT64_C(0x000f000f000f000f);	/* / 10 */
+	return high | (pairs_of - 10 * high) << 8;
+}
+
+static inline void put_eight(char *p, uint64_t spread)
+{
+	spread |= UINT64_C(0x3030303030303030);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	spread = __builtin_bswap64(spread);
+#endif
+	memcpy(p, &spread, 8);
+}
+
+/* Without zeros in front; always writes eight bytes. */
+static inline char *put_first(char *p, uint32_t v)
+{
+	uint64_t spread = spread_digits(v);
+	/* the last digit stays, if it is 0 */
+	unsigned skip = (unsigned)__builtin_ctzll(spread | UINT64_C(1) << 56) & ~7u;
+
+	put_eight(p, spread >> skip);
+	return p + 8 - skip / 8;
+}
+
 char *fmt_dec(char *p, uint64_t v)
 {
-	unsigned n = count_digits(v);
-
-	put_digits(p, v, n);
-	return p + n;
+	if (v < 100) {
+		put_digits(p, v, 1 + (v >= 10));
+		return p + 1 + (v >= 10);
+	}
+	if (v < 100000000)
+		return put_first(p, (uint32_t)v);
+	if (v < UINT64_C(10000000000000000)) {
+		p = put_first(p, (uint32_t)(v / 100000000));
+	} else {
+		p = put_first(p, (uint32_t)(v / UINT64_C(10000000000000000)));
+		put_eight(p, spread_digits((uint32_t)(v / 100000000 % 100000000)));
+		p += 8;
+	}
+	put_eight(p, spread_digits((uint32_t)(v % 100000000)));
+	return p + 8;
 }
 
 /* Pads by 32 blanks before writing, whatever the width: one store instead of a

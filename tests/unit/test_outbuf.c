@@ -41,11 +41,26 @@ static void numbers(void)
 	is_str(buf, "1.000000007", "time");
 }
 
-/* Against printf, where the number of digits changes and in between. */
+/* Against printf, where the number of digits changes and in between, and of all sizes;
+ * 20 bytes are written at most. */
 static void decimals(void)
 {
 	char buf[80], want[80];
 	unsigned n_bad = 0;
+	uint64_t random = 88172645463325252u;
+
+	for (unsigned i = 0; i < 1000000; i++) {
+		unsigned long long v;
+
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		v = random >> i % 64;
+		memset(buf, '#', 24);
+		*fmt_dec(buf, v) = 0;
+		snprintf(want, sizeof(want), "%llu", v);
+		n_bad += strcmp(buf, want) || memcmp(buf + 21, "###", 3);
+	}
 
 	for (uint64_t ten = 1, k = 0; k < 20; k++, ten *= 10) {
 		uint64_t of[] = { ten - 1, ten, ten + 1, ten / 7 * 3,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bench_parquet: how fast the rows of a table become a Parquet file, and in how much
- * memory: calls of a made-up program, as auxdecode export puts them.
+ * bench_tables: how fast the rows of a table become a file, of Parquet or as PostgreSQL's
+ * COPY reads it, and in how much memory: calls of a made-up program, as auxdecode export
+ * puts them.
  *
- *	bench_parquet ROWS FILE
+ *	bench_tables parquet|copy ROWS FILE
  *
  * Prints the CPU time of the writer alone, without that of making up the rows.
  */
@@ -17,10 +18,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "decode/export/copy_file.h"
 #include "decode/export/parquet_file.h"
 
 #define DEPTH 60		/* of the program's stack, at most */
 #define BATCH 4096		/* rows that are made up at a time */
+
+/* One of the two. */
+struct file {
+	struct parquet_file *parquet;
+	struct copy_file *copy;
+};
 
 struct program {
 	uint64_t random, now, serial;
@@ -122,8 +130,13 @@ static double cpu_time(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
+static int put_row(const struct file *f, const struct table_row *r)
+{
+	return f->copy ? copy_file_put(f->copy, r) : parquet_file_put(f->parquet, r);
+}
+
 /* The time in s of the rows; below 0: it failed. */
-static double write_rows(struct parquet_file *f, uint64_t n)
+static double write_rows(const struct file *f, uint64_t n)
 {
 	static struct table_row rows[BATCH];
 	struct program p = { .random = 88172645463325252u, .now = UINT64_C(1) << 45 };
@@ -139,40 +152,45 @@ static double write_rows(struct parquet_file *f, uint64_t n)
 			run_program(&p, &rows[i]);
 		began = cpu_time();
 		for (unsigned i = 0; i < some; i++)
-			if (parquet_file_put(f, &rows[i]))
+			if (put_row(f, &rows[i]))
 				return -1;
 		sum += cpu_time() - began;
 		n -= some;
 	}
 	began = cpu_time();
-	if (parquet_file_finish(f))
+	if (f->copy ? copy_file_finish(f->copy) : parquet_file_finish(f->parquet))
 		return -1;
 	return sum + cpu_time() - began;
 }
 
 int main(int argc, char **argv)
 {
-	int64_t recording = 1;
-	struct parquet_file *f;
+	const struct table *calls = &export_tables[TABLE_CALLS];
+	int64_t recording = INT64_C(1234567890123456789);
+	struct file f = { 0 };
 	struct rusage ru;
 	double seconds;
 	uint64_t n;
 	off_t size;
 	int fd;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: bench_parquet ROWS FILE\n");
+	if (argc != 4 || (strcmp(argv[1], "parquet") && strcmp(argv[1], "copy"))) {
+		fprintf(stderr, "usage: bench_tables parquet|copy ROWS FILE\n");
 		return 2;
 	}
-	n = strtoull(argv[1], NULL, 0);
-	fd = open(argv[2], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	f = fd < 0 ? NULL : parquet_file_new(fd, &export_tables[TABLE_CALLS], &recording);
-	seconds = f ? write_rows(f, n) : -1;
+	n = strtoull(argv[2], NULL, 0);
+	fd = open(argv[3], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (fd >= 0 && !strcmp(argv[1], "copy"))
+		f.copy = copy_file_new(fd, calls, &recording);
+	else if (fd >= 0)
+		f.parquet = parquet_file_new(fd, calls, &recording);
+	seconds = f.copy || f.parquet ? write_rows(&f, n) : -1;
 	if (seconds < 0) {
-		perror(argv[2]);
+		perror(argv[3]);
 		return 1;
 	}
-	parquet_file_free(f);
+	copy_file_free(f.copy);
+	parquet_file_free(f.parquet);
 	size = lseek(fd, 0, SEEK_END);
 	getrusage(RUSAGE_SELF, &ru);
 	printf("%" PRIu64 " rows, %.3f s CPU, %.2f M rows/s, %.1f MB, peak %ld MiB\n", n, seconds,
