@@ -411,6 +411,20 @@ run --do hot -o "$here/local"
 is $? 2 "fleet: another plan in the same directory is refused"
 that "and nothing in it has changed" - cmp -s "$here/local/result" "$here/count/one"
 
+# the inputs and what is done with them are in the plan, also where a name is odd
+odd="$here/od\\d
+name"
+mkdir "$odd"
+cp "$recs/threads.data" "$odd/a b.data"
+"$auxdecode" fleet run --do hot -o "$here/again" "$odd" "$recs/forkexec.data" 2>"$here/err"
+mv "$here/again/result" "$here/again.result"
+rm "$here/again/parts/$(sed -n 2p "$here/again/units" | cut -f1).part"
+"$auxdecode" fleet run --resume -o "$here/again" 2>"$here/err"
+that "fleet --resume alone: one unit is missing" "$here/err" grep -q '1 of 2 units are done already' "$here/err"
+that "fleet --resume alone: and the result is as before" "$here/err" cmp -s "$here/again/result" "$here/again.result"
+printf '#unit\tbytes\tms\tfile\tdo=hot\nx\n' >"$here/again/units"
+refused 1 'not what .auxdecode plan FILE. prints' fleet run --resume -o "$here/again"
+
 # a recording goes away, and comes back: what is missing is said, the rest is there, and the
 # same words complete it
 mkdir "$here/some"
@@ -495,8 +509,11 @@ by_ssh() { # HOW
 	that "fleet --resume: one unit is missing" "$here/err" grep -q "$(($(grep -vc '^#' "$here/ssh$1/units") - 1)) of .* are done already" "$here/err"
 	that "fleet --resume: and the result is complete" "$here/err" cmp -s "$here/ssh$1/result" "$here/count/one"
 }
-"$auxdecode" fleet run --resume -o "$here/none" "$recs" 2>"$here/err"
-is $? 2 "fleet --resume: of nothing: status 2"
+for words in "" "$recs"; do
+	# shellcheck disable=SC2086
+	"$auxdecode" fleet run --resume -o "$here/none" $words 2>"$here/err"
+	is $? 2 "fleet --resume: of nothing: status 2"
+done
 that "and nothing is made" "$here/err" not test -e "$here/none"
 ssh=$here/nodes
 mkdir "$ssh" "$ssh/bin"

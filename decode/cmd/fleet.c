@@ -10,9 +10,9 @@
  *	DIR/result	of all of them
  *	DIR/Makefile, DIR/task, DIR/finish	how others run them
  *
- * A unit that is done is not done again, so `fleet run` with the same words resumes what
- * was interrupted. Who schedules is told nothing but commands: no more is known here of
- * Slurm or make.
+ * A unit that is done is not done again, so `fleet run` with the same words, or with
+ * --resume alone, goes on with what was interrupted. Who schedules is told nothing but
+ * commands: no more is known here of Slurm or make.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,9 @@ static const struct option_row fleet_rows[] = {
 	{ .name = "hosts", .arg = "HOST,...",
 	  .help = "ssh: where tasks run, N/HOST: N at a time (default: its CPUs)",
 	  OPTION_TEXT(struct fleet_options, hosts) },
-	{ .name = "resume", .help = "go on with the run that DIR has; begin none",
+	{ .name = "resume",
+	  .help = "go on with the run that DIR has; begin none. Without INPUTs: with those,\n"
+		  "and with the --do, that it was begun with",
 	  OPTION_FLAG(struct fleet_options, resume) },
 	{ .name = "per-task", .arg = "N",
 	  .help = "slurm, parallel, ssh: units in a task (default: at most 1000 tasks)",
@@ -861,13 +863,31 @@ static int join(struct fleet *f)
 	return status;
 }
 
+/* The units and the kind of the run that is resumed. */
+static int take_plan(struct fleet *f)
+{
+	char *path = path_in(f, "units", "");
+	int status;
+
+	if (!path)
+		status = fail(f->dir);
+	else if (access(path, F_OK))
+		status = nothing_to_resume(f->dir);
+	else
+		status = fleet_plan_read(&f->list, &f->kind, path);
+	free(path);
+	return status;
+}
+
 static int run(struct fleet *f, const char *const *words, size_t n)
 {
-	int planned = fleet_plan_make(&f->list, f->o, &f->own->plan, words, n), status;
+	int planned = CMD_OK, status;
 
+	if (n)
+		planned = fleet_plan_make(&f->list, f->o, &f->own->plan, words, n);
 	if (planned != CMD_OK && planned != CMD_GAPS)
 		return planned;
-	status = settle_plan(f);
+	status = n ? settle_plan(f) : take_plan(f);
 	if (!status)
 		status = make_dir(f, "parts");
 	if (!status)
@@ -982,11 +1002,11 @@ int cmd_fleet(const struct cmd_options *o)
 	f.kind = fleet_kind(f.own->plan.what);
 	if (!runs && strcmp(what, "status"))
 		return cmd_usage("fleet wants run INPUT... -o DIR, or status DIR");
-	if (runs && (!path || o->n_paths < 2))
+	if (runs && (!path || (o->n_paths < 2 && !f.own->resume)))
 		return cmd_usage("fleet run wants its INPUTs, and -o DIR: where results go");
 	if (!runs && !path)
 		return cmd_usage("fleet status wants the DIR of a run");
-	mine.path = o->paths[1];
+	mine.path = o->n_paths > 1 ? o->paths[1] : NULL;
 	mine.paths = o->paths + 1;
 	mine.n_paths = o->n_paths - 1;
 	follow_init(&mine);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cmd_plan: the units of many recordings, or of a large one. See decode/fleet/fleet.h. */
+#include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -209,6 +210,72 @@ void fleet_plan_write(const struct fleet_plan_list *list, const struct fleet_kin
 		outbuf_json_text(out, "file", u->path);
 		outbuf_str(out, "}\n");
 	}
+}
+
+/* A line: the unit, its bytes, its cost, the file. */
+static int read_planned(struct fleet_plan_list *list, char *line, size_t len)
+{
+	struct fleet_row row = { .line = line, .key_len = len };
+	struct fleet_planned u;
+	const char *end;
+	uint64_t bytes;
+	char *f[4];
+
+	if (fleet_fields(&row, f, 4) || fleet_unit_parse(&u.unit, f[0]))
+		return -AUX_E_FORMAT;
+	end = fleet_number(f[1], UINT64_MAX, &bytes);
+	if (!end || *end || !*f[3])
+		return -AUX_E_FORMAT;
+	u.unit.bytes = bytes;
+	u.path = strdup(f[3]);
+	if (u.path && !array_append(&list->v, &list->n, &list->cap, &u, sizeof(u)))
+		return 0;
+	free(u.path);
+	return -AUX_E_NOMEM;
+}
+
+/* "#unit ... do=KIND" */
+static const struct fleet_kind *kind_of_head(const char *line)
+{
+	const char *at = *line == '#' ? strstr(line, "\tdo=") : NULL;
+
+	return at ? fleet_kind_named(at + 4) : NULL;
+}
+
+int fleet_plan_read(struct fleet_plan_list *list, const struct fleet_kind **kind,
+		    const char *path)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	FILE *f = fopen(path, "re");
+	char *line = NULL;
+	size_t cap = 0;
+	ssize_t n;
+	int rc = 0;
+
+	*kind = NULL;
+	if (!f) {
+		diag_set(&diag, AUX_E_IO, AUX_NO_OFFSET, "%s", strerror(errno));
+		return cmd_failed(path, -AUX_E_IO, &diag);
+	}
+	while (!rc && (n = getline(&line, &cap, f)) > 0) {
+		line[n - (line[n - 1] == '\n')] = '\0';
+		if (!*kind) {
+			*kind = kind_of_head(line);
+			rc = *kind ? 0 : -AUX_E_FORMAT;
+		} else {
+			rc = read_planned(list, line, strlen(line));
+		}
+	}
+	if (!rc && ferror(f))
+		rc = diag_set(&diag, AUX_E_IO, AUX_NO_OFFSET, "%s", strerror(errno));
+	if (!rc && !list->n)
+		rc = -AUX_E_FORMAT;
+	if (rc == -AUX_E_FORMAT)
+		diag_set(&diag, AUX_E_FORMAT, AUX_NO_OFFSET,
+			 "not what `auxdecode plan` prints");
+	free(line);
+	fclose(f);
+	return rc ? cmd_failed(path, rc, &diag) : CMD_OK;
 }
 
 int cmd_plan(const struct cmd_options *o)

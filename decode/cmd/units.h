@@ -47,6 +47,9 @@ int fleet_plan_make(struct fleet_plan_list *list, const struct cmd_options *o,
 void fleet_plan_fini(struct fleet_plan_list *list);
 void fleet_plan_write(const struct fleet_plan_list *list, const struct fleet_kind *kind,
 		      bool json, struct outbuf *out);
+/* What fleet_plan_write wrote as text, with its kind. A status. */
+int fleet_plan_read(struct fleet_plan_list *list, const struct fleet_kind **kind,
+		    const char *path);
 /* A part of one unit (NULL: of all of each of o's FILEs) to -o. indexes: the directory of
  * --index, or NULL. A status. */
 int fleet_map(const struct cmd_options *o, const struct fleet_kind *kind, const char *unit,
