@@ -26,6 +26,7 @@
 struct pattern {
 	char *text;		/* without ABI tags */
 	const char *given;
+	char *go;		/* the same as go_name() has it; NULL: a regex or glob */
 	bool is_regex, is_name, hit;	/* is_name: no glob either */
 	regex_t regex;
 	char **met;		/* of a name: the different ones that it fitted */
@@ -146,6 +147,32 @@ static bool is_glob(const char *text)
 				     open && open[1] != ']';
 }
 
+/*
+ * A name of Go without type arguments and brackets, as one says it: main.Store.Put of
+ * "main.(*Store[go.shape.string_0]).Put". NULL: out of memory.
+ */
+static char *go_name(const char *raw)
+{
+	char *name = strdup(raw), *to = name;
+	unsigned depth = 0;
+
+	for (const char *p = raw; name && *p; p++) {
+		depth += *p == '[';
+		if (!depth && !strchr("(*)", *p))
+			*to++ = *p;
+		depth -= *p == ']' && depth;
+	}
+	if (name)
+		*to = '\0';
+	return name;
+}
+
+/* Whether a name may be one of Go: of a package, without arguments. */
+static bool is_go(const char *raw)
+{
+	return strstr(raw, ".(") || (strchr(raw, '.') && !strpbrk(raw, "(<: "));
+}
+
 static int parse_pattern(struct pattern *p, const char *option,
 			 const char *text, struct aux_diag *diag)
 {
@@ -166,6 +193,7 @@ static int parse_pattern(struct pattern *p, const char *option,
 	if (!p->is_regex) {
 		drop_tags(p->text);
 		p->is_name = !is_glob(p->text);
+		p->go = p->is_name || strstr(p->text, "(*") ? go_name(p->text) : NULL;
 		return 0;
 	}
 	rc = regcomp(&p->regex, p->text, REG_EXTENDED | REG_NOSUB);
@@ -189,6 +217,7 @@ struct forms {
 	const char *raw;
 	char *shown, *bare;
 	char *brief, *plain;	/* add<>, add */
+	char *go;		/* main.Store.Put */
 };
 
 /* Takes the brackets of template arguments out of a brief name. NULL: out of memory. */
@@ -238,9 +267,11 @@ static struct forms forms_of(const char *raw)
 
 	if (!f.shown && (f.bare = script_name(raw)))
 		return f;
+	if (!f.shown && is_go(raw))
+		f.go = go_name(raw);
 	if (f.shown)
 		f.bare = demangle_all(raw, false);
-	else if (raw[len])
+	else if (raw[len] && !f.go)
 		f.bare = strndup(raw, len);
 	if (f.shown)
 		drop_tags(f.shown);
@@ -269,6 +300,28 @@ static bool ends_in(const char *name, const char *text)
 			    name[n - len - 2] == ':');
 }
 
+/* What compilers of C append to parts and copies of a function. */
+static bool is_suffix(const char *text)
+{
+	static const char *const words[] = { "cold", "part", "constprop", "isra", "lto_priv",
+					     "llvm", "localalias", "resolver", "clone" };
+	size_t n = strcspn(text, ".");
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (n == strlen(words[i]) && !strncmp(text, words[i], n))
+			return true;
+	return n == strspn(text, "0123456789");
+}
+
+/* What stands in a name of Go after its package, its type, or a part of its path. */
+static bool ends_go(const char *name, const char *text)
+{
+	size_t n = strlen(name), len = strlen(text);
+
+	return len && len < n && !strcmp(name + n - len, text) &&
+	       strchr("./", name[n - len - 1]) && !is_suffix(text);
+}
+
 /* By the end of its name, without template arguments, too. */
 static bool fits_end(const struct pattern *p, const struct forms *f)
 {
@@ -277,7 +330,7 @@ static bool fits_end(const struct pattern *p, const struct forms *f)
 	for (size_t i = 0; p->is_name && i < sizeof(forms) / sizeof(*forms); i++)
 		if (forms[i] && ends_in(forms[i], p->text))
 			return true;
-	return false;
+	return f->go && p->go && (!strcmp(f->go, p->go) || ends_go(f->go, p->go));
 }
 
 /* For names_note(); what there is no memory for is left out. */
@@ -323,6 +376,7 @@ static bool fits_any(struct names *n, const char *raw)
 	free(f.bare);
 	free(f.brief);
 	free(f.plain);
+	free(f.go);
 	return fits;
 }
 
@@ -568,6 +622,7 @@ void names_free(struct names *n)
 			free(n->patterns[i].met[k]);
 		free(n->patterns[i].met);
 		free(n->patterns[i].text);
+		free(n->patterns[i].go);
 	}
 	for (size_t i = 0; i < n->n; i++) {
 		free(n->all[i].raw);

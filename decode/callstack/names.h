@@ -15,7 +15,9 @@
  * and a name that is no glob also by what is left of that without template arguments
  * (add<>, as terminals have it, or add), and by the end of any of these after a "::":
  * push is queue::push and stack::push, and ::push only what is in no class. What one
- * name has meant is said (names_note()). ABI tags ([abi:cxx11]) are left out on both
+ * name has meant is said (names_note()). In names of Go the end may also stand after a "."
+ * or "/", and type arguments, brackets and the star of a receiver may be left out: Put,
+ * Store.Put, (*Store).Put are main.(*Store[...]).Put. ABI tags ([abi:cxx11]) are left out on both
  * sides. Several patterns mean any of them.
  *
  * On a terminal a name is short (names_cut()): what is between the brackets of

@@ -95,7 +95,6 @@ int annotate_look(const struct annotate_printer *p, const struct annotate_insn *
 	return annotate_branch(p->a, p->f, in, &v->branch);
 }
 
-/* The functions inlined at an instruction: "min in clamp"; "": none. */
 /* Debug information has the name with template arguments, and not mangled. */
 static void inline_name(const struct annotate_printer *p, const struct inline_frame *f,
 			char *buf, size_t len)
