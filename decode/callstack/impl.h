@@ -93,6 +93,7 @@ enum move_kind {
 #define MOVE_IN_STUB 2
 #define MOVE_TO_BEGIN 4
 #define MOVE_PUSHED 8	/* RET: the code pushed its target just before: a jump */
+#define MOVE_WRITTEN 16	/* the same, but the target is in the midst of a function */
 
 struct move {
 	uint64_t from, to;

@@ -81,8 +81,16 @@ static bool is_pushed(struct code *c, const struct space *space, uint64_t ret)
 		return false;
 	return (b[3] >= 0x50 && b[3] <= 0x57) ||	/* push reg */
 	       (b[0] == 0x48 && b[1] == 0x87 && b[3] == 0x24) || /* xchg */
-	       (b[0] == 0x48 && b[1] == 0x89 && b[3] == 0x24) || /* mov */
 	       b[1] == 0xff || b[2] == 0xff;		/* push mem */
+}
+
+/* The same by what cannot be the end of another instruction: mov reg, (%rsp). */
+static bool is_written(struct code *c, const struct space *space, uint64_t ret)
+{
+	uint8_t b[4];
+
+	return walk_bytes(c->walk, space, ret - 4, b, 4) == 4 && (b[0] & 0xfb) == 0x48 &&
+	       b[1] == 0x89 && (b[2] & 0xc7) == 0x04 && b[3] == 0x24;
 }
 
 bool calls_code_leaves(const struct move *m)
@@ -150,7 +158,9 @@ static int classify(struct code *c, const struct space *space, struct move *m)
 			m->kind = MOVE_CALL;
 	} else if (m->what == AUX_END_RET) {
 		m->kind = MOVE_RET;
-		if (m->flags & MOVE_TO_BEGIN && is_pushed(c, space, m->from))
+		if (!(m->flags & MOVE_TO_BEGIN))
+			m->flags |= is_written(c, space, m->from) ? MOVE_WRITTEN : 0;
+		else if (is_pushed(c, space, m->from) || is_written(c, space, m->from))
 			m->flags |= MOVE_PUSHED;
 	} else {
 		classify_jump(m);

@@ -876,6 +876,9 @@ static int resolve_unknown(struct calls *c, struct thread *t, const struct move 
 		note_switch(c, m->in);
 		return begin_stack(c, t, m, CALL_CONTEXT, 0);
 	}
+	/* as V8 goes on in what it has optimized, in the midst of a loop */
+	if (m->flags & MOVE_WRITTEN && !calls_stack_find_func(t, m->func))
+		return calls_stack_replace(c, t, m, m->from);
 	rc = unwind_to_func(c, t, m->func, m->to, &found);
 	if (rc || found)
 		return rc;

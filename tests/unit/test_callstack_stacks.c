@@ -73,6 +73,23 @@ static void test_pushed(void)
 	       "push and ret to a begin is a jump");
 }
 
+/* V8 goes on in what it has optimized meanwhile, in the midst of a loop. */
+static void test_written(void)
+{
+	static const uint8_t mov[4] = { 0x48, 0x89, 0x04, 0x24 };	/* mov %rax, (%rsp) */
+
+	made_begin(&m, 0);
+	memcpy(m.code, mov, sizeof(mov));
+	go(&m, START, START + 0x10, C);
+	go(&m, MAIN, MAIN + 0x10, C);
+	go(&m, G, G + 0x10, C);
+	go(&m, F, F + 0x44, R);			/* f has looked for it */
+	go(&m, JITTED + 0x20, JITTED + 0x30, R);
+	go(&m, MAIN + 0x15, MAIN + 0x20, N);
+	is_str(made_end(&m), "+=_start +main +g +f -f> +=>[[anon]] -[[anon]]/ -g -main. -_start.",
+	       "mov to (%rsp) and ret into the midst of code is a jump");
+}
+
 static void gap_in_g(uint64_t to)
 {
 	made_begin(&m, 0);
@@ -215,6 +232,7 @@ int main(void)
 	test_coroutine(SWITCH, "my_switch");
 	test_one_place();
 	test_pushed();
+	test_written();
 	test_gaps();
 	test_gap_in_program(G + 0x40, "+=_start +main +f +g # -g? +=rec? -rec +=co? -co -fl? "
 			    "-main -_start.",
