@@ -34,6 +34,10 @@ for backend in $backends; do
 		sort -u >"$SCRATCH/names"
 	is "$(tr '\n' ' ' <"$SCRATCH/names")" "jit_add_0 jit_add_1 jit_add_2 jit_add_3 jit_again " \
 		"$backend: the names are those of the jitdump"
+	is "$("$auxdecode" calls -F time,insns,sym "$data" 2>"$SCRATCH/err" | grep -v '^#' | sort -n |
+		sed -n 's/^[0-9.]* \([0-9]* jit_.*\)/\1/p' | tr '\n' ' ')" \
+		"3 jit_add_0 4 jit_add_1 5 jit_add_2 6 jit_add_3 6 jit_add_3 5 jit_again " \
+		"$backend: each is what was there when it was called"
 	matches "$backend jitlog"
 done
 

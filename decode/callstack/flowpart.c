@@ -809,8 +809,8 @@ static bool fits(struct flowtree *t, struct flow_part *p, const struct stretch *
 	const struct pend *at = &th->pend;
 
 	return ft && ft->ct.begun && !ft->ct.away && th->pub.depth && !th->wait &&
-	       !th->off && !th->lost && !th->aside && !th->stub.kind && at->what == s->from.what &&
-	       at->from == s->from.from && at->next == s->from.next &&
+	       !th->off && !th->lost && !th->aside && !th->unseen && !th->stub.kind &&
+	       at->what == s->from.what && at->from == s->from.from && at->next == s->from.next &&
 	       th->pub.now.ns <= s->from_ns &&
 	       th->pub.depth + s->depth < CALLS_MAX_DEPTH && !has_switch(t->calls, p) &&
 	       !goes_back(t->calls, p, s, th);

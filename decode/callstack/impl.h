@@ -240,6 +240,8 @@ struct thread {
 	bool off;		/* trace is off */
 	bool lost;		/* a gap came, and nothing was traced since */
 	bool aside;		/* in the page of uprobes: pass_aside() */
+	bool unseen;		/* pend leads to unseen_at: see is_unseen() */
+	uint64_t unseen_at;
 };
 
 /* The thread that ran last in a stream. */

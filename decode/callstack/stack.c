@@ -1051,16 +1051,53 @@ struct thread *calls_find_thread(struct calls *c, const struct flow_ctx *ctx)
 
 /* ---- events ---- */
 
+/*
+ * Whether control leads to code that was made at run time. A software source stops there to
+ * save a page that is new or was written to: what is there is told by the view that
+ * begins then. So pend stays what it is until trace is on again.
+ */
+static bool is_unseen(struct calls *c, const struct thread *t, uint64_t to)
+{
+	const struct func *f;
+
+	if (t->pend.what == AUX_END_FALL || t->pend.what >= PEND_START || is_kernel(to))
+		return false;
+	f = calls_func_at(c->funcs, c->space, to);
+	return f && f->pub.dso &&
+	       (!strcmp(f->pub.dso, "[jit]") || !strcmp(f->pub.dso, "[anon]"));
+}
+
+/* It was something else: an interrupt before the first instruction. */
+static int settle_unseen(struct calls *c, struct thread *t)
+{
+	int rc;
+
+	if (!t->unseen)
+		return 0;
+	t->unseen = false;
+	rc = calls_run_stop(c, t, t->unseen_at);
+	set_pend(t, (struct pend){ .from = t->unseen_at, .next = t->unseen_at,
+				   .what = PEND_ASYNC });
+	return rc;
+}
+
 /* async.from is the instruction that did not run, so control reached it. After
  * a system call it is where that returns to. */
 static int on_async(struct calls *c, struct thread *t,
 		    const struct aux_flow *ev)
 {
 	bool syscall = t->pend.what == AUX_END_SYSCALL;
-	int rc = 0;
+	int rc = settle_unseen(c, t);
 
+	if (rc)
+		return rc;
 	if (uprobes_has(ev->async.from)) {	/* a return with a probe: it goes on later */
 		t->aside = true;
+		return 0;
+	}
+	if (!syscall && is_unseen(c, t, ev->async.from)) {
+		t->unseen = true;
+		t->unseen_at = ev->async.from;
 		return 0;
 	}
 	if (syscall)
@@ -1100,9 +1137,14 @@ static int on_trace(struct calls *c, struct thread *t,
 	int rc = 0;
 
 	t->lost = false;
+	if (t->unseen && on) {
+		if (ev->flags & AUX_FLOW_HAS_IP && ev->trace.ip == t->unseen_at)
+			t->unseen = false;
+		rc = settle_unseen(c, t);
+	}
 	if (!on && !t->off)
-		t->pub.why_off = t->aside ? UNTRACED_KERNEL : why_off(t);
-	if (!on && !t->aside && ev->flags & AUX_FLOW_HAS_IP &&
+		t->pub.why_off = t->aside || t->unseen ? UNTRACED_KERNEL : why_off(t);
+	if (!on && !t->aside && !t->unseen && ev->flags & AUX_FLOW_HAS_IP &&
 	    t->pend.what != AUX_END_SYSCALL && t->pend.what < PEND_START) {
 		rc = calls_run_stop(c, t, ev->trace.ip);
 		set_pend(t, (struct pend){ .from = ev->trace.ip,
@@ -1126,6 +1168,8 @@ static int on_gap(struct calls *c, struct thread *t, const struct aux_flow *ev)
 	bool known = t->pub.tid != UINT32_MAX || t->pub.depth;
 	int rc = t->wait ? calls_context_decide(c, t) : 0;
 
+	if (!rc)
+		rc = settle_unseen(c, t);
 	if (rc)
 		return rc;
 	if (t->pend.what != PEND_START)
@@ -1203,6 +1247,10 @@ int calls_flow(struct calls *c, const struct flow_ctx *ctx,
 			end_gap(c, t, &ev, &n);
 		if (t->aside)
 			pass_aside(c, t, &ev, &n);
+		if (t->unseen && n && (ev->kind == AUX_FLOW_RANGE || ev->kind == AUX_FLOW_PATH))
+			rc = settle_unseen(c, t);
+		if (rc)
+			break;
 		done = calls_run(c, t, ev, n, &rc);
 
 		ev += done;
