@@ -101,7 +101,9 @@ for case in ls feature_few; do
 	is "$(awk '!/^#/ { s += $1 } END { printf "%d", s }' "$SCRATCH/hot")" "$total" "$case: own of all functions is all"
 	"$auxdecode" insn -F sym "$data" 2>/dev/null | sed '/^#/d; s/+0x[0-9a-f]*$//; s/^-$/[none]/' |
 		awk '{ n[$1]++ } END { for (k in n) print k, n[k] }' | sort >"$SCRATCH/want"
-	awk '!/^#/ { k = $7; if (k ~ /^(\[|0x)/) k = "[none]"; n[k] += $1 } END { for (k in n) print k, n[k] }' "$SCRATCH/hot" |
+	awk 'NR == FNR { named[$1]; next }
+		!/^#/ { k = $7; if (!(k in named)) k = "[none]"; n[k] += $1 }
+		END { for (k in n) print k, n[k] }' "$SCRATCH/want" "$SCRATCH/hot" |
 		sort | join -a1 -a2 -e0 -o0,1.2,2.2 "$SCRATCH/want" - |
 		awk '{ d = $2 - $3; if (d < 0) { d = -d; print } s += d; t += $2 }
 			END { print s, t; exit s > t / 20 }' >"$SCRATCH/diff"
