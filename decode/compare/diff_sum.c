@@ -5,8 +5,8 @@
  * function. A function is called when control comes to its first instruction by
  * a call, or by a jump from another function (a tail call). What a stub (a PLT
  * entry, a thunk) runs belongs to the function that ran before it, as everywhere
- * (callstack/callstack.h). Code without symbols has functions, too: each begins
- * where a call went.
+ * (callstack/callstack.h). Code without symbols and unwind tables has functions, too:
+ * each begins where a call went.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -510,7 +510,7 @@ static int make_range(struct diff_sum *s, struct making *m,
 			m->w.owner = p->func;
 		if (!m->w.owner)
 			m->w.n_lead += p->n;
-		else
+		else	/* it has a share since it ran in m: nothing moves */
 			share_of(s, m, m->w.owner)->insns += p->n;
 		share->calls += p == d->parts && p->at_start && m->w.hash.n &&
 				is_call(&before, p->func);

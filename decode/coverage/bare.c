@@ -3,9 +3,9 @@
  * cover_print_bare: what ran of files without debug information: their functions,
  * and the blocks of each, by address.
  *
- * A function begins where a symbol says so, and where a call went. Of a stripped
- * file the second is all there is, and symbols of stubs: what was never called is part
- * of the one before, but not of what has a symbol, which has its end, too.
+ * A function begins where a symbol or an unwind table says so, and where a call went. A
+ * file without such tables has symbols of stubs alone: what was never called is part of
+ * the one before, but not of what has a symbol, which has its end, too.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Any bytes as a program whose tables say where exceptions land: asked for calls all
- * over the file, one of two activations of a function is found, or none; and where
- * one is found, it is found again.
+ * Any bytes as a program whose tables say where functions are, and where exceptions land:
+ * asked for calls all over the file, one of two activations of a function is found, or
+ * none; and where one is found, it is found again.
  */
 #include <stdlib.h>
 
 #include "decode/callstack/impl.h"
+#include "decode/lib/elf/eh_frame.h"
 #include "decode/lib/elf/elf.h"
 
 #define N_ASKED 60
@@ -40,6 +41,11 @@ static void ask(struct elfimage *im, uint64_t len)
 	uint64_t step = len / N_ASKED + 1;
 
 	for (uint64_t back = 1; back < len; back += step) {
+		uint64_t start, size;
+		bool called;
+
+		if (eh_frame_function(im, back, &start, &size, &called))
+			ASSERT(back - start < size);
 		frames[1].back = back;
 		frames[2].back = back + step / 2;
 		for (uint64_t to = 0; to < len; to += step) {
