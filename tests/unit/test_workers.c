@@ -426,11 +426,126 @@ static void a_trace(bool damaged)
 	all_ways("some not begun", SINK_TAKES_PATHS | SINK_NEEDS_TIME);
 }
 
+/* ---- by stint: threads that move between CPUs, and back ---- */
+
+/* Two threads on two CPUs, or off both; a CPU where one comes back may have run nothing
+ * else, and where nothing ran there is no trace. switches: records say so; else the CPUs
+ * have one thread each. */
+static void make_moves(struct mk *m, uint32_t seed, bool switches)
+{
+	int on[2] = { -1, -1 };	/* CPU of a thread */
+	uint64_t t = 100;
+
+	mk_init(m, 0x400);
+	mk_pt_info(m);
+	memset(&trace, 0, sizeof(trace));
+	for (int i = 0; i < N_SYNCS; i++) {
+		seed = seed * 1664525 + 1013904223;
+		for (int who = 0; who < 2; who++) {
+			uint32_t roll = seed >> (8 + 8 * who);
+			int to = roll & 3 ? (int)(roll >> 2 & 1) : -1, from = on[who];
+			uint32_t id = 10 + 10 * (uint32_t)who;
+			struct pt p = { .n = 0 };
+
+			if (to == from || (to >= 0 && on[!who] == to))
+				continue;
+			t += 10;
+			if (from >= 0 && switches) {
+				mk_switch_wide(m, (struct mk_id){ id, id, t, from }, true, 0, 0);
+				mk_switch_wide(m, (struct mk_id){ 0, 0, t, from }, false, id, id);
+			}
+			if (from >= 0)
+				pt_pgd(&p);
+			if (from >= 0)
+				put(from, &p);
+			on[who] = to;
+			if (to < 0)
+				continue;
+			t += 10;
+			if (switches)
+				mk_switch_wide(m, (struct mk_id){ id, id, t, to }, false, 0, 0);
+			else if (!trace.n[to])
+				mk_itrace(m, (struct mk_id){ id, id, t, to });
+			p.n = 0;
+			if (!trace.n[to] || roll & 8)
+				pt_psb(&p, t + 1, 0);
+			pt_tsc(&p, t + 2);
+			pt_mode64(&p);
+			pt_pge(&p, who ? 0x2000 : 0x1000);
+			pt_tnt(&p, "TTTTT");
+			put(to, &p);
+		}
+	}
+	for (int cpu = 0; cpu < 2; cpu++)
+		mk_auxtrace(m, (uint32_t)cpu, (uint32_t)cpu, UINT32_MAX, 0, trace.b[cpu],
+			    trace.n[cpu]);
+	mk_feature(m, AUX_FEAT_AUXKIT_CODE, &code, sizeof(code));
+	mk_finish(m);
+}
+
+/* What a thread ran is in the order of time, or all is (any). */
+static bool in_order(const struct tell *t, bool any)
+{
+	uint64_t last[2] = { 0, 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n; i++) {
+		const uint64_t *v = t->told[i].v;
+		int who = v[5] == 20 && !any;
+
+		if (v[0] >> 32 != AUX_FLOW_RANGE)
+			continue;
+		if (v[7] < last[who])
+			return false;
+		last[who] = v[7];
+		n++;
+	}
+	return n > 20;
+}
+
+static bool moves_in_order(uint32_t seed, bool switches)
+{
+	struct session_config c = { .tid = -1, .cpu = -1, .time_to = UINT64_MAX };
+	int fd = open(path, O_WRONLY | O_TRUNC);
+	bool fine;
+	struct mk m;
+
+	make_moves(&m, seed, switches);
+	fine = fd >= 0 && write(fd, m.p, m.n) == (ssize_t)m.n;
+	close(fd);
+	free(m.p);
+	for (unsigned i = 0; i < 8; i++) {
+		struct result r;
+
+		c.n_workers = 1 + (i & 1);
+		c.chunk_min = i & 2 ? 1 : 100000;
+		with_partials(i & 4);
+		r = decode(&c, true, 0);
+		fine &= r.rc == 0 && in_order(&r.t, !switches);
+		free(r.t.told);
+	}
+	return fine;
+}
+
+static void threads_that_move(void)
+{
+	unsigned n[2] = { 0, 0 };
+
+	odd_ways = (struct odd_ways){ .real = &REAL };
+	ops.needs = SINK_NEEDS_TIME | SINK_THREAD_ORDER;
+	for (uint32_t seed = 1; seed <= 200; seed++)
+		for (int switches = 0; switches < 2; switches++)
+			n[switches] += moves_in_order(seed, switches);
+	ok(n[1] == 200, "threads that move: what each ran is in order, in %u of 200", n[1]);
+	ok(n[0] == 200, "without records of switches all is, in %u of 200", n[0]);
+}
+
 int main(void)
 {
 	int fd = mkstemp(path);
 
 	the_pool();
+	threads_that_move();
 	a_trace(false);
 	a_trace(true);
 	close(fd);

@@ -144,12 +144,13 @@ struct quiet {
 
 /*
  * Of a merge by stint (session_pass.by_stint): what one thread runs in one chunk of a
- * stream, in a row. It comes whole, where it begins.
+ * stream, in a row, and before it runs on another CPU. It comes whole, where it begins.
  */
 struct stint {
 	bool begins;		/* at m.buf[m.pos], when it may */
 	bool consumed;		/* m.buf[m.pos] was, to find that out */
 	uint32_t tid, pid;
+	uint64_t moves;		/* ns: from then on the thread may have run on another CPU */
 	struct merge_key raw;	/* m.key where it began */
 	struct merge_key key;	/* the same, or that of one before it if that is later */
 	uint32_t serial;	/* counts them */

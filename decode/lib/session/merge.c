@@ -18,12 +18,14 @@
  *
  * By stint. A sink that keeps threads apart (SINK_THREAD_ORDER) needs of this order only
  * that of what each thread ran. For it a stint, what one thread runs in one chunk of a
- * stream, is delivered whole, at the key where it begins: streams that run at the same
- * time do not take turns at every TIME, and workers sum up stints without
- * knowing of each other's. A GAP is reported with the stint that it is in. A thread
- * runs in one place at a time, so all of its flow is in the order of time; where wrong
- * times say that it ran in two at once, the order is another one than that by event, but
- * the same for any number of threads: chunks, keys and stints are found by the same rules.
+ * stream until it runs on another CPU, is delivered whole, at the key where it begins:
+ * streams that run at the same time do not take turns at every TIME, and workers sum up
+ * stints without knowing of each other's. A GAP is reported with the stint that it is in.
+ * A thread runs in one place at a time, so all of its flow is in the order of time; where
+ * wrong times say that it ran in two at once, the order is another one than that by event,
+ * but the same for any number of threads: chunks, keys and stints are found by the same
+ * rules. Without records of switches nothing says that a thread left a CPU and came back:
+ * then the order is that by event.
  *
  * Who runs. What the side-band says holds up to a time, the horizon. A TIME at
  * or after it is the last event of its batch, and so is a CONTEXT that names a
@@ -233,8 +235,9 @@ static int deliver_gap(struct session_pass *pass, struct stream_cursor *cur,
 
 /*
  * Finds, once for each event, whether a stint begins with it: with the first of a chunk,
- * and where another thread runs at a later key. A TIME at which that may be is consumed,
- * so all before it must have been delivered.
+ * where another thread runs at a later key, and where the thread ran on another CPU in
+ * between. A TIME at which that may be is consumed, so all before it must have been
+ * delivered.
  */
 static void find_stint(struct stream_cursor *cur)
 {
@@ -246,7 +249,7 @@ static void find_stint(struct stream_cursor *cur)
 		return;
 	cursor_consume(cur);
 	st->consumed = true;
-	if ((ctx->tid != st->tid || ctx->pid != st->pid) &&
+	if ((ctx->tid != st->tid || ctx->pid != st->pid || cur->m.key.time >= st->moves) &&
 	    merge_before(&st->raw, &cur->m.key))
 		st->begins = true;
 }
@@ -267,12 +270,17 @@ static int enter_stint(struct stream_cursor *cur, const struct merge_key *limit,
 {
 	struct merge_key at = stint_key(cur);
 	struct stint *st = &cur->stint;
+	const struct flow_ctx *ctx = &cur->m.view.ctx;
 
 	if (st->begins) {
 		if (merge_must_wait(&at, limit, or_at))
 			return 1;
-		*st = (struct stint){ .tid = cur->m.view.ctx.tid,
-				      .pid = cur->m.view.ctx.pid,
+		*st = (struct stint){ .tid = ctx->tid,
+				      .pid = ctx->pid,
+				      .moves = ctx->cpu < 0 ? UINT64_MAX :
+					       timeline_thread_moves(cur->s->timeline, ctx->tid,
+								     (uint32_t)ctx->cpu,
+								     cur->m.key.time),
 				      .raw = cur->m.key,
 				      .key = at,
 				      .serial = st->serial + 1 };
@@ -616,6 +624,16 @@ static int want_stream(struct session_pass *pass, size_t i)
 	return rc;
 }
 
+/* Is it known when threads move to another stream? A stint ends there. */
+static bool knows_moves(const struct session_pass *pass)
+{
+	bool cpus = false;
+
+	for (size_t i = 0; i < pass->n; i++)
+		cpus |= pass->s->streams[pass->cursors[i].index].cpu >= 0;
+	return !cpus || timeline_knows_off_cpu(pass->s->timeline);
+}
+
 static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 {
 	struct session *s = pass->s;
@@ -650,7 +668,7 @@ static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 						 s->chunks.trace_type, NULL);
 	pass->ticks = pass->needs & SINK_TAKES_TIMES && !pass->filtered;
 	pass->by_stint = pass->n > 1 && pass->needs & SINK_THREAD_ORDER &&
-			 parallel_takes_partials(pass);
+			 parallel_takes_partials(pass) && knows_moves(pass);
 	pass->stats->decoder = pass->decoder->name;
 	pass->stats->reference =
 		pass->wants.reference ? pass->wants.reference->name : NULL;

@@ -115,6 +115,7 @@ struct off_cpu {
 	int32_t cpu;		/* where it came back; -1: not known */
 	uint8_t why;		/* enum off_why */
 	uint64_t from, to;	/* to UINT64_MAX: to the end */
+	uint64_t moves;		/* the next `to` of the thread that is on another CPU */
 };
 
 /* A thread went off the CPU, or came back. */

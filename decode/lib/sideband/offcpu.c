@@ -66,6 +66,19 @@ enum off_why timeline_why_switch(struct build *b, const struct aux_event *ev)
 	return ev->sw.preempt ? OFF_PREEMPTED : OFF_BLOCKED;
 }
 
+/* Finds for each when its thread next came back on another CPU. */
+static void find_moves(struct off_cpu *v, size_t n)
+{
+	for (size_t i = n; i--;) {
+		const struct off_cpu *next = &v[i + 1];
+
+		if (i + 1 == n || next->tid != v[i].tid)
+			v[i].moves = UINT64_MAX;
+		else
+			v[i].moves = next->cpu == v[i].cpu ? next->moves : next->to;
+	}
+}
+
 int timeline_pair_switches(struct build *b, const char *release)
 {
 	bool told = !b->met_switch || b->tells_preempt || !is_old(release);
@@ -96,6 +109,7 @@ int timeline_pair_switches(struct build *b, const char *release)
 			v[n - 1].cpu = t->cpu;
 		}
 	}
+	find_moves(v, n);
 	tl->knows_off_cpu = b->n_turns;
 	tl->offs = v;
 	tl->n_offs = n;
@@ -142,4 +156,15 @@ bool timeline_off_cpu(const struct timeline *tl, uint32_t tid, uint64_t from,
 	span->why = o->why;
 	span->cpu = o->to <= to ? o->cpu : -1;
 	return true;
+}
+
+uint64_t timeline_thread_moves(const struct timeline *tl, uint32_t tid, uint32_t cpu,
+			       uint64_t time)
+{
+	size_t i = first_after(tl, tid, time);
+	const struct off_cpu *o = &tl->offs[i];
+
+	if (i == tl->n_offs || o->tid != tid)
+		return UINT64_MAX;
+	return o->cpu == (int32_t)cpu ? o->moves : o->to;
 }

@@ -158,6 +158,10 @@ bool timeline_knows_off_cpu(const struct timeline *tl);
  * far as records of switches say. */
 bool timeline_off_cpu(const struct timeline *tl, uint32_t tid, uint64_t from,
 		      uint64_t to, struct off_span *span);
+/* When a thread, after a time, next comes back on another CPU than this one, as far as
+ * records of switches say; UINT64_MAX: it does not. */
+uint64_t timeline_thread_moves(const struct timeline *tl, uint32_t tid, uint32_t cpu,
+			       uint64_t time);
 /* The process of a thread at a time; -1 when unknown. */
 uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time);
 /* Until then its process and name, and what else is asked of a thread, stay as they
