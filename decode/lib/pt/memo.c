@@ -190,6 +190,7 @@ void pt_memo_drop(struct pt_memo *s)
 	s->full = false;
 	pt_memo_invalidate(s);
 	s->regions = s->last = NULL;
+	memset(s->recent, 0, sizeof(s->recent));
 	free(s->region_heads);
 	s->region_heads = NULL;
 	s->n_all_regions = 0;
@@ -444,20 +445,28 @@ static void clip(struct aux_code *c, uint64_t ip)
 	}
 }
 
-/* The region that contains ip in this generation, or NULL. */
+static bool is_in(const struct pt_memo *s, const struct pt_region *r, uint64_t ip)
+{
+	return r && pt_region_is_current(s, r) && ip >= r->start && ip < r->end;
+}
+
+/* The region that contains ip in this generation, or NULL. Among the thousands of a JIT
+ * the host has to search, and control goes to and fro between a few of them. */
 static struct pt_region *region_at(struct pt_memo *s, uint64_t ip)
 {
-	struct pt_region *r = s->last;
+	struct pt_region **recent = &s->recent[(ip >> 7 ^ ip >> 17) % PT_RECENT];
 	struct aux_code c;
 
-	if (r && pt_region_is_current(s, r) && ip >= r->start && ip < r->end)
-		return r;
+	if (is_in(s, s->last, ip))
+		return s->last;
+	if (is_in(s, *recent, ip))
+		return s->last = *recent;
 	c = (struct aux_code){ 0 };
 	if (s->host->code(s->host->priv, ip, &c) < 0 || ip < c.start ||
 	    ip >= c.end)
 		return NULL;
 	clip(&c, ip);
-	return s->last = find_region(s, &c);
+	return s->last = *recent = find_region(s, &c);
 }
 
 /* Is the node's region mapped in this generation? May ask the host. */

@@ -346,7 +346,7 @@ const struct mapping *addrspace_next(const struct map_node *root, uint64_t addr)
 
 const struct mapping *addrspace_find(const struct map_node *root, uint64_t addr)
 {
-	const struct mapping *m = addrspace_next(root, addr);
-
-	return m && m->start <= addr ? m : NULL;
+	while (root && (addr < root->map->start || addr >= root->map->end))
+		root = addr < root->map->start ? root->left : root->right;
+	return root ? root->map : NULL;
 }
