@@ -54,6 +54,17 @@ is "$("$auxdecode" plan --do flame --unit-size 1M "$here/large.data" | grep -vc 
 	"plan --do flame: one unit for each recording, since calls cross its chunks"
 "$auxdecode" plan "$here/none" >"$here/out" 2>&1
 is $? 1 "plan: a file that is not there: status 1"
+# a directory has more than recordings; one that came empty, or not at all, is said
+mkdir "$here/mixed" "$here/mixed/shut"
+cp "$recs/threads.data" "$here/mixed/perf.data.1"
+: >"$here/mixed/empty.data"
+head -c 9999 /bin/ls >"$here/mixed/perf.data"
+cp /bin/ls "$here/mixed/"
+ln "$here/mixed/perf.data.1" "$here/mixed/shut/none.data"
+"$auxdecode" plan "$here/mixed" 2>"$here/err" >"$here/out"
+is "$?.$(grep -vc '^#' "$here/out")" 0.1 "plan: of a directory the recordings alone" || cat "$here/err"
+is "$(grep -c 'mixed/\(empty.data\|perf.data\): does not count: no PERFILE2' "$here/err")" 2 "plan: and what is none, but named so"
+is "$(wc -l <"$here/err")" 3 "plan: and no more; a copy counts once" || cat "$here/err"
 
 # ---- units, joined, are what one process gives ----
 each() { # DO [FILE]: a part for each unit of its plan
@@ -442,6 +453,9 @@ make -k -j2 -C "$here/made" >"$here/out" 2>&1
 is "$(find "$here/made/parts" -name '*.part' | wc -l)" 6 "fleet: make -k makes all but one that fails"
 that "and no result" - not test -e "$here/made/result"
 that "its log says why" - grep -q 'No such file' "$here/made/logs/$gone.log"
+"$auxdecode" fleet status "$here/made" >"$here/out" 2>"$here/err"
+is $? 3 "fleet status: a unit is not done: status 3"
+that "fleet status: which, and why" "$here/out" grep -q "^no part $gone: .*No such file" "$here/out"
 mv "$here/away" "$here/some/threads.data"
 make -j2 -C "$here/made" >"$here/out" 2>&1
 is $? 0 "fleet: make again, with the file back" || cat "$here/out"
@@ -607,7 +621,10 @@ is $? 0 "fleet: jobs for Slurm" || cat "$here/err"
 waits test -s "$here/slurm/result"
 that "fleet: the result of one process, by Slurm" "$here/slurm/finish.log" cmp -s "$here/slurm/result" "$here/count/one"
 # what is missing is what a job is made of
-rm "$here/slurm/result" "$here/slurm/finish.log" "$here/slurm/parts/$(sed -n 3p "$here/slurm/units" | cut -f1).part"
+rm "$here/slurm/parts/$(sed -n 3p "$here/slurm/units" | cut -f1).part"
+"$auxdecode" fleet status "$here/slurm" >"$here/out" 2>"$here/err"
+that "fleet status: a result that is not whole" "$here/out" grep -q '^result .*/result, of the units that were done then' "$here/out"
+rm "$here/slurm/result" "$here/slurm/finish.log"
 run --on slurm --per-task 1 -o "$here/slurm"
 that "fleet: once more, of one task" "$here/err" grep -q ': 1 tasks of 1 units' "$here/err"
 waits test -s "$here/slurm/result"

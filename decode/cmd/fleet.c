@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clean.h"
 #include "common/diag.h"
 #include "common/markup.h"
 #include "decode/cmd/units.h"
@@ -70,6 +71,7 @@ const struct cmd_own cmd_fleet_own = {
 };
 
 #define MAX_SLOTS 1024	/* tasks at a time on one machine, by ssh */
+#define MAX_SAID 10	/* units without a part, by status */
 #define TASKS 1000	/* at most, by default: Slurm's MaxArraySize is 1001 */
 
 struct fleet {
@@ -923,6 +925,34 @@ struct state {
 	time_t first, last;	/* when parts were made */
 };
 
+/* What a unit that has no part said last: why it failed, or how far it is. */
+static void say_log(const char *path, int len, const char *unit)
+{
+	FILE *in = fopen(path, "re");
+	struct outbuf *text = outbuf_new(-1);
+	char *line = NULL, *last = NULL;
+	size_t cap = 0;
+
+	while (in && getline(&line, &cap, in) > 0) {
+		line[strcspn(line, "\r\n")] = 0;
+		if (!line[0])
+			continue;
+		free(last);
+		last = strdup(line);
+	}
+	if (last && text) {
+		outbuf_clean(text, last);
+		outbuf_put(text, "", 1);
+		if (!outbuf_failed(text))
+			printf("no part %.*s: %s\n", len, unit, text->buf);
+	}
+	outbuf_free(text);
+	free(last);
+	free(line);
+	if (in)
+		fclose(in);
+}
+
 /* A line of units. */
 static void look_at(const struct fleet *f, struct state *s, const char *line)
 {
@@ -942,7 +972,10 @@ static void look_at(const struct fleet *f, struct state *s, const char *line)
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/logs/%.*s.log", f->dir, (int)len, line);
-	s->n_failed += !stat(path, &st) && st.st_size > 0;
+	if (stat(path, &st) || !st.st_size)
+		return;
+	if (s->n_failed++ < MAX_SAID)
+		say_log(path, (int)len, line);
 }
 
 static int show_status(const struct fleet *f)
@@ -950,6 +983,7 @@ static int show_status(const struct fleet *f)
 	char *path = path_in(f, "units", ""), *result = path_in(f, "result", ""), *line = NULL;
 	FILE *in = path ? fopen(path, "re") : NULL;
 	struct state s = { 0 };
+	struct stat st;
 	size_t cap = 0;
 	double rate;
 
@@ -975,7 +1009,11 @@ static int show_status(const struct fleet *f)
 		printf(", %.0f s left", (double)(s.bytes - s.done) / rate);
 	if (rate > 0)
 		printf("\n");
-	printf("result  %s\n", access(result, R_OK) ? "not yet" : result);
+	if (stat(result, &st))
+		printf("result  not yet\n");
+	else	/* a run that goes on leaves the result of before in its place */
+		printf("result  %s%s\n", result, s.n_done < s.n || st.st_mtime < s.last ?
+			", of the units that were done then" : "");
 	free(path);
 	free(result);
 	return s.n_done == s.n ? CMD_OK : CMD_GAPS;

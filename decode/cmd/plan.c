@@ -28,7 +28,18 @@ const struct cmd_own cmd_plan_own = {
 	.options = rows, .config_size = sizeof(struct plan_options),
 };
 
-/* Files of a directory that are recordings; nftw has no argument for it. */
+/* Files that one expects to be recordings: what auxcap and perf name so, rotated ones too. */
+static bool named_so(const char *name)
+{
+	const char *end = strrchr(name, '.');
+
+	return !strncmp(name, "perf.data", 9) || (end && !strcmp(end, ".data"));
+}
+
+/*
+ * Files of a directory that are recordings; nftw has no argument for it. What may have been
+ * one is said: a recording that came empty, or that cannot be read, is not in the result.
+ */
 static struct cmd_files *found;
 
 static int look(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -36,15 +47,22 @@ static int look(const char *path, const struct stat *st, int type, struct FTW *a
 	char magic[8] = { 0 };
 	FILE *f;
 
-	(void)at;
+	if (type == FTW_DNR) {
+		cmd_warn(path, "cannot be searched: recordings in it do not count");
+		return 0;
+	}
 	if (type != FTW_F || !S_ISREG(st->st_mode))
 		return 0;
 	f = fopen(path, "re");
-	if (!f)
+	if (!f) {
+		cmd_warn(path, "does not count: %s", strerror(errno));
 		return 0;
+	}
 	if (fread(magic, 1, 8, f) != 8 || memcmp(magic, "PERFILE2", 8))
 		magic[0] = 0;
 	fclose(f);
+	if (!magic[0] && named_so(path + at->base))
+		cmd_warn(path, "does not count: no PERFILE2 at its start");
 	return magic[0] && cmd_files_add(found, path) ? -AUX_E_NOMEM : 0;
 }
 
