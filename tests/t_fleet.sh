@@ -583,6 +583,20 @@ assert d["found"][0]["key"].startswith("f321") and d["found"][0]["q"] < 0.05, d'
 ok $? "compare --json: the same" "$here/err"
 "$auxdecode" compare --group "a=$cohort/fast-*[02468].part" --group "b=$cohort/fast-*[13579].part" >"$here/out" 2>"$here/err"
 is "$(grep -vc '^#' "$here/out")" 0 "compare: nothing between two halves of the same" || cat "$here/out"
+# several that tell the groups apart wholly: what differs most comes first
+python3 - "$cohort" <<'END'
+import sys
+more = {"f000": 10, "f001": 20000, "f002": 0, "f003": -300}
+for rec in range(25):
+    with open("%s/tie-%s-%02d.part" % (sys.argv[1], "slow" if rec < 5 else "fast", rec), "w") as f:
+        f.write("auxkit part 1\ndo\thot\nunit\t%016x\t1\t1\t1\t0\t0\t0\nrows\tfunction\tdso\t:\n" % rec)
+        for name, n in more.items():
+            own = 600000 + (n if rec < 5 else 0)
+            f.write("%s\t/usr/bin/server\t%d\t0\t0\t0\t%d\t0\t0\t0\t7\n" % (name, own, own))
+END
+"$auxdecode" compare --group "fast=$cohort/tie-fast-*.part" --group "slow=$cohort/tie-slow-*.part" >"$here/out" 2>"$here/err"
+is "$(grep -v '^#' "$here/out" | cut -f7 | grep -o '^f[0-9]*' | uniq | head -n 3 | paste -sd' ')" "f001 f003 f000" \
+	"compare: of those that differ always, what differs most" || cat "$here/out"
 # a branch that is taken in the failing ones alone
 python3 - "$cohort" <<'END'
 import random, sys

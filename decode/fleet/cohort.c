@@ -253,6 +253,12 @@ static int compare_key(struct cohort *c, const struct fleet_row *key, bool *has,
 
 /* ---- what is chance ---- */
 
+static double difference(const struct cohort_found *f)
+{
+	return fabs(f->median[1] - f->median[0]);
+}
+
+/* Many numbers may tell the groups apart wholly: what differs most comes first then. */
 static int compare_found(const void *a, const void *b)
 {
 	const struct cohort_found *x = a, *y = b;
@@ -263,6 +269,8 @@ static int compare_found(const void *a, const void *b)
 		return fabs(x->effect) > fabs(y->effect) ? -1 : 1;
 	if (x->value != y->value)
 		return x->value < y->value ? -1 : 1;
+	if (difference(x) < difference(y) || difference(x) > difference(y))
+		return difference(x) > difference(y) ? -1 : 1;
 	return strcmp(x->key, y->key);
 }
 

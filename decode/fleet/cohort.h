@@ -30,7 +30,8 @@ struct cohort_found {
 };
 
 struct cohort_result {
-	struct cohort_found *v;	/* by p, then by effect, then by key */
+	struct cohort_found *v;	/* by p, then by effect, by value, by the difference of the
+				 * medians, by key */
 	size_t n, cap;
 	size_t n_tests;		/* numbers that differ at all */
 };
