@@ -3,7 +3,8 @@
  * api_cursor HOW perf.data [ADDRESS]: walks a recording with a cursor of libauxdecode, for
  * t_api.sh to compare with what auxdecode says of it. HOW: forwards and back (each
  * instruction's address), calls, branches, lines (the address where each stops), points (how
- * often ADDRESS stops a run, both ways), restore (positions are where they were).
+ * often ADDRESS stops a run, both ways), restore (positions are where they were), edges (the
+ * causes with which moves end at the first instruction, and at the last).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,6 +44,20 @@ static int walk(struct aux_cursor *c, enum aux_cursor_unit unit, int direction)
 		offset = at(c).offset;
 	}
 	return rc < 0 || stop.why != AUX_CURSOR_EDGE;
+}
+
+static int edges(struct aux_cursor *c)
+{
+	struct aux_cursor_stop first = { .size = sizeof(first) }, last = first;
+
+	if (aux_cursor_begin(c, &diag) < 0 ||
+	    aux_cursor_move(c, AUX_CURSOR_INSN, AUX_CURSOR_BACK, &first, &diag) ||
+	    aux_cursor_end(c, &diag) < 0 ||
+	    aux_cursor_move(c, AUX_CURSOR_INSN, AUX_CURSOR_FORWARDS, &last, &diag))
+		return 1;
+	printf("%s %s\n", first.cause ? aux_gap_name(first.cause) : "none",
+	       last.cause ? aux_gap_name(last.cause) : "none");
+	return first.why != AUX_CURSOR_EDGE || last.why != AUX_CURSOR_EDGE;
 }
 
 static unsigned count(struct aux_cursor *c, uint64_t address, int direction)
@@ -128,6 +143,8 @@ int main(int argc, char **argv)
 		rc = walk(c, AUX_CURSOR_INSN, AUX_CURSOR_FORWARDS);
 	else if (!strcmp(how, "back"))
 		rc = walk(c, AUX_CURSOR_INSN, AUX_CURSOR_BACK);
+	else if (!strcmp(how, "edges"))
+		rc = edges(c);
 	else if (!strcmp(how, "calls"))
 		rc = walk(c, AUX_CURSOR_CALL, AUX_CURSOR_FORWARDS);
 	else if (!strcmp(how, "calls-back"))

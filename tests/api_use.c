@@ -195,21 +195,110 @@ static void check_options(const char *path, uint32_t tid, const struct sum *all)
 	aux_decode_close(d);
 }
 
+static char *read_all(const char *path, uint64_t *n)
+{
+	FILE *f = fopen(path, "rb");
+	char *data;
+
+	fseek(f, 0, SEEK_END);
+	*n = (uint64_t)ftell(f);
+	rewind(f);
+	data = (char *)malloc(*n);
+	check(fread(data, 1, *n, f) == *n, "read");
+	fclose(f);
+	return data;
+}
+
+/* Gaps of loss in the flow, each the last of its batch; bit 31: one of them was
+ * nobody's, and something came after it that was not. */
+static unsigned count_losses(struct aux_decode *d)
+{
+	struct aux_decode_batch b;
+	unsigned n = 0;
+	int last = 0;
+
+	while (aux_decode_next(d, &b, NULL) > 0)
+		for (size_t i = 0; i < b.n; i++) {
+			int nobody = b.ctx.stream == UINT32_MAX;
+
+			if (last && !nobody)
+				n |= 1u << 31;
+			last |= nobody;
+			if (b.events[i].kind == AUX_FLOW_GAP)
+				n += aux_gap_is_loss(b.events[i].what) != 0;
+		}
+	return n;
+}
+
+static int take_losses(void *priv, const struct aux_decode_ctx *ctx,
+		       const struct aux_flow *ev, size_t n)
+{
+	(void)ctx;
+	for (size_t i = 0; i < n; i++)
+		if (ev[i].kind == AUX_FLOW_GAP)
+			*(unsigned *)priv += aux_gap_is_loss(ev[i].what) != 0;
+	return 0;
+}
+
+/* One beginning of a recording: 1: it says that it is cut, in all ways; 0: in
+ * none; -1: it is no recording any more; -2: its ways differ. */
+static int says_cut(const char *data, uint64_t n)
+{
+	struct aux_decode_options o = { .size = sizeof(o), .data = data,
+					.n_data = n };
+	struct aux_decode_stats before = { .size = sizeof(before) };
+	struct aux_decode_stats after = before;
+	unsigned pulled, pushed = 0;
+	struct aux_decode_sink sink = { .size = sizeof(sink), .priv = &pushed,
+					.flow = take_losses };
+	struct aux_decode *d;
+	char why[200], then[200];
+	int lossy;
+
+	if (aux_decode_open(&d, NULL, &o, NULL))
+		return -1;
+	aux_decode_get_stats(d, &before);
+	aux_decode_missing(d, why, sizeof(why));
+	pulled = count_losses(d);
+	aux_decode_get_stats(d, &after);
+	aux_decode_missing(d, then, sizeof(then));
+	aux_decode_run(d, &sink, NULL);
+	aux_decode_close(d);
+	lossy = before.lossy != 0;
+	return lossy == (after.lossy != 0) && lossy == (pulled != 0) &&
+	       lossy == (why[0] != 0) && !strcmp(why, then) &&
+	       pulled == pushed && pulled == after.n_gaps ? lossy : -2;
+}
+
+/* Cut anywhere, a recording does not end as a whole one does. */
+static void check_cut(const char *path)
+{
+	unsigned cut = 0, whole = 0, none = 0, differ = 0;
+	uint64_t n;
+	char *data = read_all(path, &n);
+
+	for (uint64_t at = n - 1; at > 0; at -= at > 97 ? 97 : at)
+		switch (says_cut(data, at)) {
+		case 1: cut++; break;
+		case 0: whole++; break;
+		case -1: none++; break;
+		default: differ++;
+		}
+	printf("# cut %u whole %u none %u differ %u\n", cut, whole, none, differ);
+	check(says_cut(data, n) == 0, "a whole recording has no gap");
+	check(cut > 50 && !whole && !differ && none < cut / 4,
+	      "a cut one ends with one, pulled and pushed, and says why");
+	free(data);
+}
+
 static void check_memory(const char *path, const struct sum *all)
 {
 	struct aux_decode_options o = { .flags = 0 };
-	FILE *f = fopen(path, "rb");
+	char *data = read_all(path, &o.n_data);
 	struct aux_decode *d;
-	char *data;
 	struct sum s;
 
-	fseek(f, 0, SEEK_END);
-	o.n_data = (uint64_t)ftell(f);
-	rewind(f);
-	data = (char *)malloc(o.n_data);
 	o.data = data;
-	check(fread(data, 1, o.n_data, f) == o.n_data, "read");
-	fclose(f);
 	d = open_file(NULL, &o);
 	s = pull(d);
 	check(equal(&s, all), "a recording in memory");
@@ -329,6 +418,7 @@ int main(int argc, char **argv)
 	check_two(argv[1], argv[2], &all);
 	check_options(argv[1], (uint32_t)strtoul(argv[3], NULL, 10), &all);
 	check_memory(argv[1], &all);
+	check_cut(argv[1]);
 	check_code(argv[1]);
 	check_frames(argv[1]);
 	if (argc > 4)

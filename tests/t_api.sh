@@ -120,6 +120,17 @@ n=$(grep -cx "${fib:-none}" "$SCRATCH/insns")
 is "$(cursor points "${fib:-0}")" "$n $n" "cursor: a run stops as often as the address ran, both ways"
 that "cursor: lines: as many as there are, $(wc -l <"$SCRATCH/cursor.lines")" - \
 	test "$(wc -l <"$SCRATCH/cursor.lines")" -gt $((3 * n)) -a "$(wc -l <"$SCRATCH/cursor.lines-back")" -gt $((3 * n))
+is "$(cursor edges)" "none none" "cursor: the edges of a whole recording"
+n=$(stat -c %s "$SCRATCH/cursor.data")
+for part in 50 99; do
+	head -c $((n * part / 100)) "$SCRATCH/cursor.data" >"$SCRATCH/cut.data"
+	is "$("$SCRATCH/api_cursor" edges "$SCRATCH/cut.data" 2>&1)" "none file" "cursor: the edges of one that is cut at $part %"
+	"$SCRATCH/count_flow" "$SCRATCH/cut.data" >"$SCRATCH/out" 2>&1
+	is $? 3 "count_flow: status 3 of one that is cut at $part %"
+	that "count_flow: it says so" "$SCRATCH/out" grep -q '^gap file.*: the recording is cut' "$SCRATCH/out"
+done
+"$SCRATCH/count_flow" "$SCRATCH/cursor.data" >"$SCRATCH/out" 2>&1
+is $? 0 "count_flow: status 0 of a whole one"
 cursor restore
 is $? 0 "cursor: positions are where they were"
 cursor bad

@@ -152,6 +152,9 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 	static char text[800];	/* of the one that is said */
 	struct filters f = list_filters(o);
 
+	if (!st->n_streams && st->cut)
+		return "what is left of the file holds no AUX trace; `auxdecode "
+		       "info` shows what it has";
 	if (!st->n_streams)
 		return "the file holds no AUX trace: it was recorded without "
 		       "intel_pt or cs_etm; `auxdecode info` shows its events";

@@ -117,7 +117,10 @@ enum aux_cursor_why {
 struct aux_cursor_stop {
 	uint32_t size;		/* sizeof(struct aux_cursor_stop), as yours is */
 	uint32_t why;		/* enum aux_cursor_why */
-	uint32_t cause;		/* of a GAP: enum aux_gap_cause */
+	uint32_t cause;		/* of a GAP: enum aux_gap_cause. Of an EDGE:
+				 * AUX_GAP_FILE at the end of a recording that is cut,
+				 * damaged or unfinished: more may have run (since
+				 * version 5); else 0 */
 	uint32_t interrupted;	/* 1: an interrupt or signal lay between */
 };
 

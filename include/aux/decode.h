@@ -7,6 +7,12 @@
  * stands for many instructions, aux_decode_expand gives their addresses. GAP
  * carries all loss: who ignores it sees jumps that never happened.
  *
+ * A recording that is cut, damaged or unfinished opens, and gives what is there:
+ * its end is no error. That it is not whole is a GAP too (since version 5), the
+ * last one, of no thread and no stream where it belongs to none; the same is
+ * lossy of aux_decode_get_stats, and aux_decode_missing says it in words. A
+ * program that met a GAP of loss should not exit with 0: auxdecode has 3 for it.
+ *
  * Nothing is global, nothing is printed, nothing exits: any number of
  * recordings may be open, each used by one thread at a time. Functions return 0
  * or a count, or -AUX_E_* with text in a diag, which may be NULL.
@@ -39,7 +45,7 @@ extern "C" {
 #endif
 
 /* Raised when functions are added. */
-#define AUX_DECODE_VERSION 4
+#define AUX_DECODE_VERSION 5
 /* That of the library that is linked. */
 unsigned aux_decode_version(void);
 
@@ -107,13 +113,18 @@ struct aux_decode_ctx {
 	uint64_t tsc;		/* raw; 0: unknown */
 	uint32_t pid, tid;	/* -1: unknown */
 	int32_t cpu;		/* -1: unknown, or a stream per thread */
-	uint32_t stream;	/* number of the AUX stream */
+	uint32_t stream;	/* number of the AUX stream; -1: of none, see below */
 };
 
 /*
  * Events of one context, in order. A GAP is the last of its batch. Times never
  * go back from one batch of a stream to the next, unless the recording's do;
  * batches of several streams come merged by time.
+ *
+ * The last batches may be a GAP with nobody's context (pid, tid, cpu, stream
+ * -1, no time): "file", the recording is cut, damaged or unfinished, and no gap
+ * before told so; "unplaced", records were lost, or bytes of which no gap before
+ * told. Filters do not hide them: what is missing may be what was asked for.
  */
 struct aux_decode_batch {
 	struct aux_decode_ctx ctx;
@@ -155,7 +166,8 @@ struct aux_decode_sink {
 int aux_decode_run(struct aux_decode *d, const struct aux_decode_sink *sink,
 		   struct aux_diag *diag);
 
-/* Of what was given since the last open, rewind or run. */
+/* Of what was given since the last open, rewind or run. Before anything is
+ * given: what the file says of itself, be it lossy, too. */
 struct aux_decode_stats {
 	uint32_t size;		/* sizeof(struct aux_decode_stats), as yours is */
 	uint32_t lossy;		/* something is missing: a gap, loss, damage */
@@ -173,6 +185,10 @@ struct aux_decode_stats {
 /* -AUX_E_INVAL without a size. */
 int aux_decode_get_stats(const struct aux_decode *d,
 			 struct aux_decode_stats *stats);
+/* Why lossy is set, one line: what the file lacks ("at offset 0x3740 the file ends
+ * inside a record ..."), else that the flow has gaps; "": it is not. Since version
+ * 5. */
+void aux_decode_missing(const struct aux_decode *d, char *buf, size_t len);
 /* How many of a cause; and each cause's word ("overflow") and what it means and
  * what to do, one line. The causes are enum aux_gap_cause, and some after
  * AUX_GAP_N_CAUSES that no decoder gives; aux_gap_is_loss: all but one of these

@@ -6,7 +6,8 @@
  *	cc count_flow.c $(pkg-config --cflags --libs libauxdecode) -o count_flow
  *	count_flow [--list] perf.data
  *
- * --list shows every instruction: the thread and the address.
+ * --list shows every instruction: the thread and the address. Exits with 3 where
+ * something is missing, with 1 after an error.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -57,6 +58,11 @@ static void list_range(struct aux_decode *d, const struct aux_decode_ctx *ctx,
 
 static void print_gap(const struct aux_decode_ctx *ctx, const struct aux_flow *ev)
 {
+	if (ctx->stream == UINT32_MAX) {	/* of the recording itself */
+		printf("gap %s: %s\n", aux_gap_name(ev->what),
+		       aux_gap_text(ev->what));
+		return;
+	}
 	printf("gap %s at offset 0x%" PRIx64 " in thread %" PRId32 ": %s\n",
 	       aux_gap_name(ev->what), ev->offset, (int32_t)ctx->tid,
 	       aux_gap_text(ev->what));
@@ -66,8 +72,11 @@ static void print_gap(const struct aux_decode_ctx *ctx, const struct aux_flow *e
 static int take_batch(struct aux_decode *d, struct counts *c,
 		      const struct aux_decode_batch *batch)
 {
-	struct thread *t = find_thread(c, batch->ctx.tid);
+	struct thread *t, nobody = { 0 };
 
+	/* what the recording itself lacks is of no thread */
+	t = batch->ctx.stream == UINT32_MAX ? &nobody :
+					      find_thread(c, batch->ctx.tid);
 	if (!t)
 		return -AUX_E_LIMIT;
 	for (size_t i = 0; i < batch->n; i++) {
@@ -93,6 +102,7 @@ static int take_batch(struct aux_decode *d, struct counts *c,
 static void print_counts(struct aux_decode *d, const struct counts *c)
 {
 	struct aux_decode_stats st = { .size = sizeof(st) };
+	char missing[256];
 
 	for (size_t i = 0; i < c->n; i++)
 		printf("thread %" PRId32 " %s insns %" PRIu64 " gaps %" PRIu64
@@ -100,8 +110,16 @@ static void print_counts(struct aux_decode *d, const struct counts *c)
 		       aux_decode_comm(d, c->threads[i].tid, UINT64_MAX),
 		       c->threads[i].n_insns, c->threads[i].n_gaps);
 	aux_decode_get_stats(d, &st);
-	printf("total insns %" PRIu64 " gaps %" PRIu64 "%s\n", st.n_insns,
-	       st.n_gaps, st.lossy ? ", and parts are missing" : "");
+	aux_decode_missing(d, missing, sizeof(missing));
+	printf("total insns %" PRIu64 " gaps %" PRIu64 "%s%s\n", st.n_insns,
+	       st.n_gaps, *missing ? ", parts are missing: " : "", missing);
+}
+
+static bool is_lossy(struct aux_decode *d)
+{
+	struct aux_decode_stats st = { .size = sizeof(st) };
+
+	return aux_decode_get_stats(d, &st) < 0 || st.lossy;
 }
 
 int main(int argc, char **argv)
@@ -111,7 +129,7 @@ int main(int argc, char **argv)
 	struct aux_decode_batch batch;
 	struct aux_decode *d;
 	struct counts *c;
-	int rc;
+	int rc, status;
 
 	if (argc != 2 + list) {
 		fprintf(stderr, "usage: count_flow [--list] FILE\n");
@@ -136,7 +154,8 @@ int main(int argc, char **argv)
 			diag.code ? diag.text : aux_strerror(rc));
 	else if (!list)
 		print_counts(d, c);
+	status = rc < 0 ? 1 : is_lossy(d) ? 3 : 0;
 	free(c);
 	aux_decode_close(d);
-	return rc < 0;
+	return status;
 }

@@ -6,6 +6,8 @@
  * ignored would give a wrong result in silence), what theirs lacks is 0. Here
  * they become the session's.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +110,49 @@ static int keep_events(void *sink, const struct flow_ctx *ctx,
 	return 0;
 }
 
+/* Between snapshots nothing was to be recorded; all other causes are losses. */
+int aux_gap_is_loss(unsigned cause)
+{
+	return cause != GAP_SNAPSHOT;
+}
+
+static uint64_t count_gaps(const struct session_stats *st)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < GAP_N_CAUSES; i++)
+		n += aux_gap_is_loss(i) ? st->n_gaps[i] : 0;
+	return n;
+}
+
+/*
+ * What the file itself lacks, as the last events of the flow: decoders see the
+ * trace that there is, and of one that ends at a packet they cannot know that
+ * it should go on. Such a GAP is of no thread and of no stream.
+ */
+static int tell_missing(struct aux_decode *d,
+			int (*flow)(void *sink, const struct flow_ctx *ctx,
+				    const struct aux_flow *ev, size_t n))
+{
+	const struct flow_ctx nobody = { .pid = UINT32_MAX, .tid = UINT32_MAX,
+					 .cpu = -1, .stream = UINT32_MAX };
+	struct session_stats *st = &d->stats;
+	struct aux_flow gap = { .kind = AUX_FLOW_GAP };
+	int rc = 0;
+
+	if (st->cut && !st->n_gaps[AUX_GAP_FILE]) {
+		gap.what = AUX_GAP_FILE;
+		st->n_gaps[gap.what]++;
+		rc = flow(d, &nobody, &gap, 1);
+	}
+	if (!rc && (st->unplaced || (st->lossy && !count_gaps(st)))) {
+		gap.what = GAP_UNPLACED;
+		st->n_gaps[gap.what]++;
+		rc = flow(d, &nobody, &gap, 1);
+	}
+	return rc < 0 ? rc : 0;
+}
+
 /* Steps until there is something to pull, or the end. A step may emit
  * nothing. */
 static int fill(struct aux_decode *d)
@@ -119,8 +164,11 @@ static int fill(struct aux_decode *d)
 		rc = start(d, 0, keep_events);
 	while (rc == 0 && !d->n_parts) {
 		rc = session_pass_step(d->pass, &d->diag);
-		if (rc == 0)
-			return end(d, 0);
+		if (rc == 0) {
+			end(d, 0);
+			rc = tell_missing(d, keep_events);
+			break;
+		}
 		rc = rc < 0 ? rc : 0;
 	}
 	return rc < 0 ? end(d, rc) : 0;
@@ -152,7 +200,7 @@ void aux_decode_rewind(struct aux_decode *d)
 	d->ended = false;
 	d->error = 0;
 	d->diag = (struct aux_diag){ .offset = AUX_NO_OFFSET };
-	d->stats = (struct session_stats){ 0 };
+	session_count_file(d->session, &d->stats);
 }
 
 void aux_decode_select_tid(struct aux_decode *d, int64_t tid)
@@ -171,6 +219,7 @@ static int forward_events(void *sink, const struct flow_ctx *ctx,
 	struct aux_decode_ctx c = ctx_of(ctx);
 	int rc = n ? d->sink.flow(d->sink.priv, &c, ev, n) : 0;
 
+	d->enough |= rc > 0;
 	return rc > 0 ? 1 : rc;
 }
 
@@ -202,29 +251,17 @@ int aux_decode_run(struct aux_decode *d, const struct aux_decode_sink *sink,
 		return rc;
 	if (d->sink.flags & AUX_DECODE_PATHS)
 		paths = SINK_TAKES_PATHS;
+	d->enough = false;
 	rc = start(d, paths, forward_events);
 	while (rc == 0 && (rc = session_pass_step(d->pass, &d->diag)) > 0)
 		rc = 0;
+	if (rc == 0 && !d->enough)
+		rc = tell_missing(d, forward_events);
 	end(d, rc);
 	if (diag)
 		*diag = d->diag;
 	d->ended = false;	/* next begins anew */
 	return rc;
-}
-
-/* Between snapshots nothing was to be recorded; all other causes are losses. */
-int aux_gap_is_loss(unsigned cause)
-{
-	return cause != GAP_SNAPSHOT;
-}
-
-static uint64_t count_gaps(const struct session_stats *st)
-{
-	uint64_t n = 0;
-
-	for (unsigned i = 0; i < GAP_N_CAUSES; i++)
-		n += aux_gap_is_loss(i) ? st->n_gaps[i] : 0;
-	return n;
 }
 
 /* As much as the caller's struct has room for; its size stays as the caller set
@@ -264,6 +301,32 @@ const char *aux_gap_name(unsigned cause)
 const char *aux_gap_text(unsigned cause)
 {
 	return gap_text(cause);
+}
+
+void aux_decode_missing(const struct aux_decode *d, char *buf, size_t len)
+{
+	const struct timeline_stats *ts =
+				timeline_stats(session_timeline(d->session));
+	const struct session_stats *st = &d->stats;
+	uint64_t n = ts->n_lost;
+
+	if (!len)
+		return;
+	if (ts->damaged && ts->damage.offset != AUX_NO_OFFSET)
+		snprintf(buf, len, "at offset 0x%" PRIx64 " %s",
+			 ts->damage.offset, ts->damage.text);
+	else if (ts->damaged)
+		snprintf(buf, len, "%s", ts->damage.text);
+	else if (aux_reader_info(session_reader(d->session))->unfinished)
+		snprintf(buf, len, "its writer was stopped before the end");
+	else if (st->cut)
+		snprintf(buf, len, "what stands after its records is damaged");
+	else if (n)
+		snprintf(buf, len, "%" PRIu64 " record%s lost while recording",
+			 n, n == 1 ? " was" : "s were");
+	else
+		snprintf(buf, len, "%s", !st->lossy ? "" : count_gaps(st) ?
+			 "the flow has gaps" : gap_text(GAP_UNPLACED));
 }
 
 unsigned aux_decode_version(void)
@@ -374,6 +437,7 @@ int aux_decode_open(struct aux_decode **dp, const char *path,
 		return rc;
 	}
 	d->host = session_host(d->session);
+	session_count_file(d->session, &d->stats);
 	*dp = d;
 	return 0;
 }

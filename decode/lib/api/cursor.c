@@ -181,8 +181,18 @@ void aux_cursor_times(const struct aux_cursor *c, uint64_t *from, uint64_t *to)
 
 /* ---- moves ---- */
 
-static int put_stop(struct aux_cursor_stop *stop, const struct replay_why *why,
-		    struct aux_diag *diag)
+/* An edge of a cut recording is not where the program ended. */
+static uint32_t cause_of(const struct aux_cursor *c, const struct replay_why *why,
+			 int direction)
+{
+	if (why->stop == REPLAY_EDGE && direction != AUX_CURSOR_BACK &&
+	    c->decode->stats.cut)
+		return AUX_GAP_FILE;
+	return why->stop == REPLAY_EDGE ? 0 : why->cause;
+}
+
+static int put_stop(const struct aux_cursor *c, struct aux_cursor_stop *stop,
+		    const struct replay_why *why, int direction, struct aux_diag *diag)
 {
 	static const uint32_t whys[] = {
 		[REPLAY_DONE] = AUX_CURSOR_DONE, [REPLAY_POINT] = AUX_CURSOR_POINT,
@@ -190,7 +200,7 @@ static int put_stop(struct aux_cursor_stop *stop, const struct replay_why *why,
 		[REPLAY_INTERRUPTED] = AUX_CURSOR_STOPPED,
 	};
 	struct aux_cursor_stop all = { .size = stop->size, .why = whys[why->stop],
-				       .cause = why->cause,
+				       .cause = cause_of(c, why, direction),
 				       .interrupted = why->interrupted };
 
 	if (stop->size < 2 * sizeof(uint32_t))
@@ -270,7 +280,7 @@ int aux_cursor_move(struct aux_cursor *c, enum aux_cursor_unit unit, int directi
 	struct replay_why why = { .stop = REPLAY_DONE };
 	struct replay_place at = c->at;
 	bool back = direction == AUX_CURSOR_BACK;
-	int rc = put_stop(stop, &why, diag);
+	int rc = put_stop(c, stop, &why, direction, diag);
 
 	if (rc)
 		return rc;
@@ -294,7 +304,7 @@ int aux_cursor_move(struct aux_cursor *c, enum aux_cursor_unit unit, int directi
 	}
 	if (!rc)
 		rc = go(c, &at, diag);
-	return rc ? rc : put_stop(stop, &why, diag);
+	return rc ? rc : put_stop(c, stop, &why, direction, diag);
 }
 
 /* ---- runs ---- */
@@ -334,14 +344,14 @@ int aux_cursor_run(struct aux_cursor *c, const uint64_t *addresses, size_t n, in
 	if (n)
 		memcpy(sorted, addresses, n * sizeof(*sorted));
 	qsort(sorted, n, sizeof(*sorted), compare_addresses);
-	rc = put_stop(stop, &why, diag);
+	rc = put_stop(c, stop, &why, direction, diag);
 	if (!rc)
 		rc = replay_run(c->replay, &at, &points, direction == AUX_CURSOR_BACK,
 				ask_them, &asking, &why, diag);
 	if (!rc)
 		rc = go(c, &at, diag);
 	if (!rc)
-		rc = put_stop(stop, &why, diag);
+		rc = put_stop(c, stop, &why, direction, diag);
 	free(sorted);
 	return rc;
 }

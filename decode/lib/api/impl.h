@@ -24,6 +24,7 @@ struct aux_decode {
 	struct sink_ops ops;		/* of the pass; its sink is this struct */
 	struct aux_decode_sink sink;	/* of aux_decode_run */
 	bool ended;
+	bool enough;		/* the caller's sink said so */
 	int error;		/* what ended it, and its text */
 	struct aux_diag diag;
 	/* pulled, and not given yet */

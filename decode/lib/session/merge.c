@@ -688,19 +688,20 @@ static bool features_cut(const struct aux_reader *r)
 }
 
 /* What the file says before anything is decoded; any damage makes it lossy. */
-static void count_file(const struct session *s, struct session_stats *st)
+void session_count_file(const struct session *s, struct session_stats *st)
 {
 	const struct timeline_stats *ts = timeline_stats(s->timeline);
 
-	st->aux_bytes = s->chunks.aux_bytes;
-	st->n_streams = s->n_streams;
-	st->n_records = ts->n_records;
-	st->ledger_lost = s->ledger_lost;
-	if (ts->n_lost || ts->n_aux_flagged || ts->n_bad_code ||
-	    ts->n_unordered || ts->damaged || s->ledger_lost ||
-	    s->ledger_events || s->chunks.n_orphan_aux ||
-	    aux_reader_info(s->reader)->unfinished || features_cut(s->reader))
-		st->lossy = true;
+	*st = (struct session_stats){
+		.aux_bytes = s->chunks.aux_bytes, .n_streams = s->n_streams,
+		.n_records = ts->n_records, .ledger_lost = s->ledger_lost,
+		.cut = ts->damaged || aux_reader_info(s->reader)->unfinished ||
+		       features_cut(s->reader),
+		.unplaced = ts->n_lost || ts->n_bad_code || ts->n_unordered ||
+			    s->chunks.n_orphan_aux,
+	};
+	st->lossy = st->cut || st->unplaced || ts->n_aux_flagged ||
+		    s->ledger_lost || s->ledger_events;
 }
 
 int session_pass_open(struct session_pass **out, struct session *s,
@@ -721,9 +722,8 @@ int session_pass_open(struct session_pass **out, struct session *s,
 		pass->needs |= SINK_NEEDS_TIME | SINK_TAKES_TIMES;
 	pass->stats = config->stats ? config->stats : &pass->own_stats;
 	pass->observer = *config;
-	*pass->stats = (struct session_stats){ 0 };
 	pass->filtered = is_filtered(s);
-	count_file(s, pass->stats);
+	session_count_file(s, pass->stats);
 	rc = open_cursors(pass, diag);
 	return rc ? rc : say_error(s, fill_cursors(pass), diag);
 }

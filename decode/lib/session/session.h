@@ -83,6 +83,8 @@ struct session_stats {
 	uint64_t n_handed_whole, n_handed_part, n_left;
 	const char *decoder, *reference;	/* their names */
 	bool lossy;		/* any gap, loss or damage */
+	bool cut;		/* the file ends too early, or is damaged */
+	bool unplaced;		/* what is missing belongs to no place of the trace */
 };
 
 /* What is decoded alone: all AUXTRACE of one queue, or of CoreSight one trace
@@ -161,6 +163,10 @@ struct session_pass_config {
 };
 
 struct session_pass;
+
+/* What is known of the file before anything is decoded, as a pass begins with;
+ * the rest of *stats is 0. */
+void session_count_file(const struct session *s, struct session_stats *stats);
 
 /* config is copied. close accepts NULL, and half-open ones: *pass is set even
  * where open fails. */

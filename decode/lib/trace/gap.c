@@ -55,6 +55,10 @@ static const struct {
 	[GAP_OFFLINE] = { "offline", "the CPU was offline" },
 	[GAP_UNKNOWN_ID] = { "unknown-id", "the file does not say whose trace "
 					   "this is" },
+	[GAP_UNPLACED] = { "unplaced", "something is missing, and the trace does "
+				       "not show where: records were lost or "
+				       "contradict each other, or the recorder "
+				       "could not save all" },
 	[AUX_GAP_FILE] = { "file", "the recording is cut or damaged here" },
 	[AUX_GAP_DECODER] = { "decoder", "the decoder met a limit of its own" },
 };

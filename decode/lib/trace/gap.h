@@ -16,6 +16,8 @@ enum host_gap_cause {
 	GAP_OFFLINE,	/* the CPU was offline */
 	GAP_UNKNOWN_ID,	/* nothing says whose trace this is (detail: its trace
 			 * id, 0: raw trace) */
+	GAP_UNPLACED,	/* something is missing, and nothing says where in the
+			 * trace: libauxdecode's, at the end */
 	GAP_N_CAUSES,
 };
 
