@@ -19,6 +19,7 @@ struct mutant {
 	const struct aux_decoder_host *host;
 	char fault[32];
 	uint64_t at, n;
+	int over;		/* it said that its flow ends */
 	struct aux_flow in[BATCH], paths[BATCH];
 	struct aux_step steps[BATCH], *step_of[BATCH];
 	struct aux_path path[BATCH];
@@ -158,15 +159,20 @@ static int decode_mutant(void *dec, struct aux_flow *out, size_t max)
 
 	if (turn(m, "stop"))
 		return -AUX_E_UNSUPPORTED;
-	if (turn(m, "end"))
+	if (m->over || turn(m, "end"))
 		return 0;
 	while (!n) {
 		rc = REAL.decode(m->dec, m->in,
 				 max / 2 < BATCH ? max / 2 : BATCH);
 		if (rc <= 0)
 			return rc;
-		for (int i = 0; i < rc; i++)
+		for (int i = 0; i < rc; i++) {
+			if (m->in[i].kind == AUX_FLOW_POWER && turn(m, "end-power")) {
+				m->over = 1;
+				return (int)n;
+			}
 			n += break_event(m, &m->in[i], &out[n]);
+		}
 	}
 	for (size_t i = 0; m->host->paths && i < n && i < BATCH; i++)
 		if (out[i].kind == AUX_FLOW_RANGE)

@@ -84,6 +84,7 @@ differ twice-off:1 "$pt" 'events differ'
 differ drop-power:1 "$pt" 'only libipt has here: POWER'
 
 differ end:1000 "$pt" 'the flow of mutant ends here'
+differ end-power:3 "$pt" 'the flow of mutant ends here'
 differ path:1000 "$pt" 'mutant \(PATHs\) is at'
 differ pathsum:1000 "$pt" 'a PATH of 1 ranges'
 

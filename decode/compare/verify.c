@@ -159,6 +159,13 @@ static int take_insns(struct verify *v)
 	return verify_next(s);
 }
 
+/* One side goes on, and the other does not. */
+static int differ_at_end(struct verify *v)
+{
+	return verify_differ(v, "the flow of %s ends here",
+			     v->side[v->side[0].head.kind != VERIFY_END].name);
+}
+
 static int verify_take_events(struct verify *v);
 static int verify_check_pending(struct verify *v);
 
@@ -179,8 +186,7 @@ static int step(struct verify *v)
 			return verify_differ(v, "%s: %s", v->side[i].name,
 				      v->side[i].broken);
 	if (a->head.kind != b->head.kind)
-		return verify_differ(v, "the flow of %s ends here",
-			      (a->head.kind == VERIFY_END ? a : b)->name);
+		return differ_at_end(v);
 	return a->head.kind == VERIFY_END ? VERIFY_SAME : take_insns(v);
 }
 
@@ -639,6 +645,9 @@ static int verify_check_pending(struct verify *v)
 		s->overflow = false;
 		if (!s->n_pending)
 			continue;
+		/* that the other one lacks an event, too, says less */
+		if (s->head.kind != VERIFY_END && v->side[!i].head.kind == VERIFY_END)
+			return differ_at_end(v);
 		verify_event_text(text, sizeof(text), &s->pending[0]);
 		return verify_differ(v, "only %s has here: %s", s->name, text);
 	}
