@@ -454,10 +454,10 @@ static void make_moves(struct mk *m, uint32_t seed, bool switches)
 				mk_switch_wide(m, (struct mk_id){ id, id, t, from }, true, 0, 0);
 				mk_switch_wide(m, (struct mk_id){ 0, 0, t, from }, false, id, id);
 			}
-			if (from >= 0)
+			if (from >= 0) {
 				pt_pgd(&p);
-			if (from >= 0)
 				put(from, &p);
+			}
 			on[who] = to;
 			if (to < 0)
 				continue;
@@ -483,7 +483,7 @@ static void make_moves(struct mk *m, uint32_t seed, bool switches)
 	mk_finish(m);
 }
 
-/* What a thread ran is in the order of time, or all is (any). */
+/* Each thread's flow is in the order of time; any: the flow of all is. */
 static bool in_order(const struct tell *t, bool any)
 {
 	uint64_t last[2] = { 0, 0 };

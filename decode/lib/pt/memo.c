@@ -127,6 +127,7 @@ void pt_memo_fini(struct pt_memo *s)
 	free(s->sets);
 	free(s->set_heads);
 	free(s->region_heads);
+	free(s->recent);
 	free(s->scratch);
 }
 
@@ -190,7 +191,8 @@ void pt_memo_drop(struct pt_memo *s)
 	s->full = false;
 	pt_memo_invalidate(s);
 	s->regions = s->last = NULL;
-	memset(s->recent, 0, sizeof(s->recent));
+	free(s->recent);
+	s->recent = NULL;
 	free(s->region_heads);
 	s->region_heads = NULL;
 	s->n_all_regions = 0;
@@ -384,6 +386,8 @@ static bool grow_region_heads(struct pt_memo *s)
 	free(s->region_heads);
 	s->region_heads = heads;
 	s->region_mask = n - 1;
+	if (!s->recent)	/* without memory for it the host is asked */
+		s->recent = calloc(PT_RECENT, sizeof(struct pt_region *));
 	for (struct pt_region *r = s->regions; r; r = r->next)
 		hash_region(s, r);
 	return true;
@@ -454,19 +458,23 @@ static bool is_in(const struct pt_memo *s, const struct pt_region *r, uint64_t i
  * the host has to search, and control goes to and fro between a few of them. */
 static struct pt_region *region_at(struct pt_memo *s, uint64_t ip)
 {
-	struct pt_region **recent = &s->recent[(ip >> 7 ^ ip >> 17) % PT_RECENT];
+	size_t place = (ip >> 7 ^ ip >> 17) % PT_RECENT;
+	struct pt_region *r = s->recent ? s->recent[place] : NULL;
 	struct aux_code c;
 
 	if (is_in(s, s->last, ip))
 		return s->last;
-	if (is_in(s, *recent, ip))
-		return s->last = *recent;
+	if (is_in(s, r, ip))
+		return s->last = r;
 	c = (struct aux_code){ 0 };
 	if (s->host->code(s->host->priv, ip, &c) < 0 || ip < c.start ||
 	    ip >= c.end)
 		return NULL;
 	clip(&c, ip);
-	return s->last = *recent = find_region(s, &c);
+	s->last = find_region(s, &c);
+	if (s->recent)
+		s->recent[place] = s->last;
+	return s->last;
 }
 
 /* Is the node's region mapped in this generation? May ask the host. */

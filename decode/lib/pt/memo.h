@@ -269,7 +269,8 @@ struct pt_memo {
 	uint64_t generation;	/* the host's, for which ready holds */
 	struct pt_region *regions; /* all */
 	struct pt_region *last;	/* the one found last, or NULL */
-	struct pt_region *recent[PT_RECENT]; /* found before, by place; or NULL */
+	struct pt_region **recent; /* PT_RECENT, by place: found before, or NULL; itself NULL
+				    * as long as they are few */
 	struct pt_region **region_heads; /* by hash; NULL: they are few */
 	uint32_t region_mask;
 	uint32_t n_all_regions;	/* with those without an index */
