@@ -121,8 +121,8 @@ struct aux_decode_ctx {
  * go back from one batch of a stream to the next, unless the recording's do;
  * batches of several streams come merged by time.
  *
- * The last batches may be a GAP with nobody's context (pid, tid, cpu, stream
- * -1, no time): "file", the recording is cut, damaged or unfinished, and no gap
+ * The last batches may be a GAP that belongs to no thread, CPU or stream (pid, tid, cpu
+ * and stream -1, no time): "file", the recording is cut, damaged or unfinished, and no gap
  * before told so; "unplaced", records were lost, or bytes of which no gap before
  * told. Filters do not hide them: what is missing may be what was asked for.
  */
