@@ -91,9 +91,11 @@ DECODE_C := $(LIB_C) $(wildcard decode/*.c $(addsuffix /*.c,$(filter-out decode/
 	decode/plugin,$(wildcard decode/*))))
 QEMU_C := $(wildcard capture/qemu/*.c)
 CAPTURE_C := $(wildcard capture/*.c $(addsuffix /*.c,$(filter-out capture/qemu,$(wildcard capture/*))))
-# The back ends that run x86-64 code on the CPU itself.
-X86_C := capture/native/% capture/soft/step%
-CAPTURE_C := $(filter-out $(if $(filter x86_64,$(MACHINE)),capture/soft/no_step.c,$(X86_C)),$(CAPTURE_C))
+# What follows programs on the processor itself: a code cache for x86-64 alone, and
+# single steps.
+X86_C := capture/native/% capture/soft/step_native% capture/soft/step_ptwrite.c capture/soft/step_x86.c
+A64_C := capture/soft/no_native.c capture/soft/step_a64.c
+CAPTURE_C := $(filter-out $(if $(filter x86_64,$(MACHINE)),$(A64_C),$(X86_C)),$(CAPTURE_C))
 # The part that draws on a terminal, or what says that it is not there.
 DECODE_C := $(filter-out $(if $(call with,NCURSES),decode/tui/no_screen.c,\
 	$(addprefix decode/tui/,screen.c ui.c view_%)),$(DECODE_C))

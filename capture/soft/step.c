@@ -13,8 +13,9 @@
  * PTRACE_SEIZE instead of PTRACE_TRACEME: group stops then differ from
  * signals, and PTRACE_LISTEN keeps a stopped thread stopped.
  *
- * Specification: ptrace(2); what si_code means at a SIGTRAP stop: Linux,
- * arch/x86/kernel/traps.c and kernel/signal.c.
+ * What depends on the processor is in step_machine.h.
+ *
+ * Specification: ptrace(2).
  */
 #include <elf.h>
 #include <errno.h>
@@ -46,15 +47,6 @@
  * in si_code. Reading that costs a system call per instruction, so
  * is_plain_step() first looks whether the new IP can have only one explanation.
  */
-
-/* What the kernel puts into rax when a system call may be restarted. */
-enum { ERESTARTSYS = 512, ERESTARTNOINTR, ERESTARTNOHAND,
-       ERESTART_RESTARTBLOCK = 516 };
-
-/* si_code of a SIGTRAP stop, besides TRAP_TRACE (a step) and TRAP_BRKPT (a step
- * over a system call: user_single_step_report()). */
-#define SI_HANDLER SIGTRAP	/* ptrace_notify() at a handler's first insn */
-#define SI_INT3 0x80		/* SI_KERNEL: the program ran INT3 */
 
 /* proc NULL: not known yet. The arrays at the end of the struct stay
  * uninitialized. */
@@ -201,27 +193,6 @@ void step_enter(struct step_thread *t, uint64_t ip)
 	t->block_n = 0;
 }
 
-/* Before a PTWRITE runs: its operand may be gone afterwards. */
-static void read_ptwrite(struct step_thread *t)
-{
-	struct user_regs_struct regs;
-	uint8_t bytes[15];
-
-	t->ptw.size = 0;
-	if (ptrace(PTRACE_GETREGS, t->tid, NULL, &regs) ||
-	    step_memory_read(t->proc, t->ip, bytes, t->insn.size) !=
-		    t->insn.size ||
-	    !step_ptwrite_operand(bytes, t->insn.size, t->ip, &regs, &t->ptw))
-		return;
-	if (!t->ptw.is_memory)
-		return;
-	regs.rax = 0;	/* as a buffer: a 4-byte operand is zero-extended */
-	if (step_memory_read(t->proc, t->ptw.value, &regs.rax,
-			     (size_t)t->ptw.size) != (size_t)t->ptw.size)
-		t->ptw.size = 0;
-	t->ptw.value = regs.rax;
-}
-
 static void report_ptwrite(struct step_thread *t, uint64_t ip)
 {
 	step_flush_thread(t);
@@ -246,26 +217,6 @@ static void end_block(struct step_thread *t, const struct step_insn *insn,
 		report_ptwrite(t, insn->ip);
 	else if (t->n_ids == STEP_BATCH)
 		step_flush_thread(t);
-}
-
-/*
- * The flags that a PUSHF stored have our trap flag in them, which the program
- * must neither see nor load again after it is let go. ptrace shows the flag in
- * the register only if the program itself has set it.
- */
-static void hide_trap_flag(const struct step_thread *t)
-{
-	struct user_regs_struct regs;
-	long word;
-
-	if (ptrace(PTRACE_GETREGS, t->tid, NULL, &regs) ||
-	    regs.eflags & STEP_TRAP_FLAG)
-		return;
-	errno = 0;
-	word = ptrace(PTRACE_PEEKDATA, t->tid, (void *)regs.rsp, NULL);
-	if (!errno)
-		ptrace(PTRACE_POKEDATA, t->tid, (void *)regs.rsp,
-		       (void *)(word & ~(long)STEP_TRAP_FLAG));
 }
 
 bool step_mask_trap(pid_t tid, bool block)
@@ -300,7 +251,8 @@ static void name_not_traced(struct step_thread *t, const char *why)
  */
 static bool asks_for_tracer(const struct step_thread *t)
 {
-	return t->regs.rax == SYS_ptrace && t->regs.rdi == PTRACE_TRACEME &&
+	return step_call_number(t) == SYS_ptrace &&
+	       step_call_arg(t, 0) == PTRACE_TRACEME &&
 	       t->proc->pid != t->proc->step->main_pid &&
 	       !t->proc->step->p->target && t->proc->n_threads == 1;
 }
@@ -311,25 +263,24 @@ static bool asks_for_tracer(const struct step_thread *t)
  * block it does not end in a step (sets_mask), and then SIGTRAP is unblocked
  * here. The program sees what it has set, and has it again when it is let go.
  */
-static void masked(struct step_thread *t, const struct user_regs_struct *call)
+static void masked(struct step_thread *t)
 {
+	uint64_t how = step_call_arg(t, 0), set = step_call_arg(t, 1);
+	uint64_t old = step_call_arg(t, 2);
 	uint64_t mask = 0, bit = UINT64_C(1) << (SIGTRAP - 1);
 	bool was = t->trap_blocked;
 
-	if (step_memory_read(t->proc, call->rsi, &mask, sizeof(mask)) !=
+	if (step_memory_read(t->proc, set, &mask, sizeof(mask)) !=
 	    sizeof(mask))
 		mask = 0;
 	if (step_mask_trap(t->tid, false))
 		t->trap_blocked = true;
-	else if (call->rsi && (call->rdi == SIG_SETMASK ||
-			       (call->rdi == SIG_UNBLOCK && mask & bit)))
+	else if (set && (how == SIG_SETMASK || (how == SIG_UNBLOCK && mask & bit)))
 		t->trap_blocked = false;
-	if (!was || !call->rdx ||
-	    step_memory_read(t->proc, call->rdx, &mask, sizeof(mask)) !=
-		    sizeof(mask))
+	if (!was || !old ||
+	    step_memory_read(t->proc, old, &mask, sizeof(mask)) != sizeof(mask))
 		return;
-	ptrace(PTRACE_POKEDATA, t->tid, (void *)call->rdx,
-	       (void *)(mask | bit));
+	ptrace(PTRACE_POKEDATA, t->tid, (void *)old, (void *)(mask | bit));
 }
 
 /* The system calls that set the mask of signals, for good or while they last. */
@@ -352,8 +303,7 @@ static void executed(struct step_thread *t, const struct step_insn *insn,
 		if (t->n_truth == STEP_TRUTH)
 			step_note(t, step_flush_truth(t));
 	}
-	if (insn->pushf)
-		hide_trap_flag(t);
+	step_insn_after(t, insn);
 	t->popped = insn->popf;
 	if (++t->block_n == STEP_BLOCK_MAX || insn->cls != X86_OTHER ||
 	    next != insn->ip + insn->size || t->proc->native)
@@ -362,6 +312,16 @@ static void executed(struct step_thread *t, const struct step_insn *insn,
 	t->injected = false;
 	if (step_marked(t->proc, insn->ip))
 		step_trigger_ran(t, insn->ip);
+}
+
+/* What it ran at once, instead of one instruction. */
+static void take_run(struct step_thread *t)
+{
+	struct step_insn insn;
+	uint64_t next;
+
+	while (step_insn_ran(t, &insn, &next))
+		executed(t, &insn, next);
 }
 
 void step_enter_syscall(struct step_thread *t)
@@ -373,11 +333,6 @@ void step_enter_syscall(struct step_thread *t)
 	t->in_syscall = true;
 }
 
-static void read_regs(struct step_thread *t)
-{
-	ptrace(PTRACE_GETREGS, t->tid, NULL, &t->regs);
-}
-
 /*
  * May the system call in t->regs have changed executable mappings? Reading
  * /proc/PID/maps is slow in programs with many mappings, so most calls are excluded by
@@ -385,15 +340,15 @@ static void read_regs(struct step_thread *t)
  */
 static bool changes_code(const struct step_thread *t)
 {
-	const struct user_regs_struct *r = &t->regs;
-	bool hits = step_maps_overlap(t->proc, r->rdi, r->rdi + r->rsi);
+	uint64_t at = step_call_arg(t, 0), prot = step_call_arg(t, 2);
+	bool hits = step_maps_overlap(t->proc, at, at + step_call_arg(t, 1));
 
-	switch (r->orig_rax) {
+	switch (step_call_number(t)) {
 	case SYS_mmap:
-		return r->rdx & PROT_EXEC || (r->r10 & MAP_FIXED && hits);
+		return prot & PROT_EXEC || (step_call_arg(t, 3) & MAP_FIXED && hits);
 	case SYS_mprotect:
 	case SYS_pkey_mprotect:
-		return r->rdx & PROT_EXEC || hits;
+		return prot & PROT_EXEC || hits;
 	case SYS_munmap:
 	case SYS_mremap:
 		return hits;
@@ -422,47 +377,29 @@ void step_report_comm(struct step_thread *t)
 	fclose(f);
 }
 
-static bool may_restart(const struct user_regs_struct *regs)
-{
-	int64_t rax = (int64_t)regs->rax;
-
-	return (rax <= -ERESTARTSYS && rax >= -ERESTARTNOHAND) ||
-	       rax == -ERESTART_RESTARTBLOCK;
-}
-
 static void set_writing(struct step_thread *t, bool writing)
 {
 	t->proc->step->n_writing += writing - t->writing;
 	t->writing = writing;
 }
 
-/*
- * The system call came back. restart: rax holds one of the kernel's internal
- * ERESTART codes, which user code never sees: after this stop the kernel moves
- * the IP back and may run the call again.
- */
+/* The system call came back. */
 static void finish_syscall(struct step_thread *t)
 {
-	struct user_regs_struct before = t->regs;
-	int64_t result;
+	int64_t result = step_call_result(t);
+	uint64_t number = step_call_number(t);
 
 	t->in_syscall = false;
-	read_regs(t);
-	result = (int64_t)t->regs.rax;
-	t->restart = may_restart(&t->regs);
-	/* arguments as they were; the number's register took the result */
-	before.orig_rax = before.rax;
-	t->regs = before;
 	if (t->writing)
 		step_memory_written(t->proc->step);
 	set_writing(t, false);
 	step_native_called(t, result);
 	if (changes_code(t))
 		step_note(t, step_maps_update(t, false));
-	else if (before.orig_rax == SYS_prctl && before.rdi == PR_SET_NAME)
+	else if (number == SYS_prctl && step_call_arg(t, 0) == PR_SET_NAME)
 		step_report_comm(t);
-	else if (before.orig_rax == SYS_rt_sigprocmask)
-		masked(t, &before);
+	else if (number == SYS_rt_sigprocmask)
+		masked(t);
 }
 
 /*
@@ -475,8 +412,7 @@ static void enter_vsyscall(struct step_thread *t)
 	uint64_t sp, caller;
 
 	step_leave(t, SOFT_LEAVE_ASYNC, t->ip);
-	sp = (uint64_t)ptrace(PTRACE_PEEKUSER, t->tid,
-			      offsetof(struct user_regs_struct, rsp), NULL);
+	sp = step_sp_read(t->tid);
 	if (step_memory_read(t->proc, sp, &caller, sizeof(caller)) !=
 	    sizeof(caller))
 		return;
@@ -531,12 +467,12 @@ int step_resume(struct step_thread *t, int sig)
 			       t->insn.check)) {
 		step_note(t, step_insn_get(t, t->ip, &t->insn));
 		if (t->insn.cls == X86_SYSCALL) {
-			read_regs(t);
+			step_regs_read(t->tid, &t->regs);
 			set_writing(t, step_writes_memory(t));
 		}
 	}
-	if (t->insn.cls == X86_PTWRITE && !t->in_syscall)
-		read_ptwrite(t);
+	if (!t->in_syscall && step_insn_before(t, sig))
+		return t->proc->step->error;
 	if (t->insn.cls == X86_SYSCALL && t->insn.size && !t->in_syscall &&
 	    t->insn.ip == t->ip && !sig) {
 		if (asks_for_tracer(t)) {
@@ -550,7 +486,7 @@ int step_resume(struct step_thread *t, int sig)
 					"which it would not get");
 			return step_let_go(t, 0);
 		}
-		if (sets_mask(t->regs.rax))
+		if (sets_mask(step_call_number(t)))
 			how = PTRACE_SYSCALL;
 	}
 	t->injected = t->injected || sig;
@@ -562,13 +498,6 @@ int step_resume(struct step_thread *t, int sig)
 					"cannot step thread %d: %s", t->tid,
 					strerror(errno)));
 	return t->proc->step->error;
-}
-
-static uint64_t read_ip(const struct step_thread *t)
-{
-	errno = 0;
-	return (uint64_t)ptrace(PTRACE_PEEKUSER, t->tid,
-				offsetof(struct user_regs_struct, rip), NULL);
 }
 
 /*
@@ -623,7 +552,7 @@ static void report_signal(struct step_thread *t, int sig, uint64_t ip)
 	if (!t->soft || ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si))
 		return;
 	s.code = si.si_code;
-	s.has_addr = fault && si.si_code > 0 && si.si_code != SI_INT3;
+	s.has_addr = fault && si.si_code > 0 && si.si_code != SI_KERNEL;
 	if (s.has_addr && (sig == SIGILL || sig == SIGFPE) &&
 	    (uint64_t)(uintptr_t)si.si_addr != ip) {
 		si.si_addr = (void *)(uintptr_t)ip;
@@ -658,26 +587,25 @@ static int deliver(struct step_thread *t, int sig, uint64_t ip)
 	return step_resume(t, sig);
 }
 
-/* The same system call once more: the kernel moved the IP back by the 2 bytes
- * of SYSCALL and ran it again within one step. */
+/* The same system call once more: the kernel moved the IP back and ran it again. */
 static void restarted(struct step_thread *t, uint64_t ip)
 {
 	struct step_insn insn;
 
-	if (step_insn_get(t, ip - 2, &insn) || insn.cls != X86_SYSCALL)
+	if (step_insn_get(t, ip - STEP_CALL_BYTES, &insn) || insn.cls != X86_SYSCALL)
 		return;
 	t->insn = insn;
 	step_enter_syscall(t);
 }
 
-/* A step over a system call ended, at ip. */
-static void syscall_stop(struct step_thread *t, uint64_t ip)
+/* A step over a system call ended, at ip. ran: that is certain. */
+static void syscall_stop(struct step_thread *t, uint64_t ip, bool ran)
 {
-	if (t->restart && !t->in_syscall && ip == t->ip) {
-		restarted(t, ip);
+	if (t->restart && !t->in_syscall && step_is_restart(t, ip)) {
+		restarted(t, t->ip);
 		finish_syscall(t);
 	} else if (t->insn.cls == X86_SYSCALL && t->insn.size &&
-		   (t->in_syscall || ip != t->insn.ip)) {
+		   (t->in_syscall || ip != t->insn.ip || ran)) {
 		step_enter_syscall(t);
 		finish_syscall(t);
 	}
@@ -690,29 +618,31 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 
 	if (ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si))
 		return step_resume(t, 0);
-	switch (si.si_code) {
-	case SIGTRAP | PTRACE_EVENT_EXIT << 8:
+	if (si.si_code == (SIGTRAP | PTRACE_EVENT_EXIT << 8)) {
 		t->running = true;	/* killed since: that stop says what ran */
 		return 0;
-	case SI_HANDLER:
+	}
+	switch (step_trap_kind(&si)) {
+	case STEP_TRAP_HANDLER:
 		step_leave(t, SOFT_LEAVE_ASYNC, ip);
 		step_mask_trap(t->tid, false);	/* until it returns */
 		t->injected = false;
 		t->restart = false;
 		break;
-	case TRAP_BRKPT:
-		syscall_stop(t, ip);
+	case STEP_TRAP_NONE:
 		break;
-	case TRAP_TRACE:
-	case TRAP_HWBKPT:
-		if (t->insn.rep && ip == t->insn.ip)
+	case STEP_TRAP_CALL:
+		syscall_stop(t, ip, STEP_CALL_BACK);
+		break;
+	case STEP_TRAP_STEP:
+		if (!step_has_moved(t, ip))
 			break;
 		if (t->insn.cls == X86_SYSCALL)
-			syscall_stop(t, ip);
+			syscall_stop(t, ip, false);
 		else
 			executed(t, &t->insn, ip);
 		break;
-	case SI_INT3:
+	case STEP_TRAP_BREAK:
 		/* a trap: the IP is past INT3, which went into the kernel */
 		if (t->insn.size && ip == t->insn.ip + t->insn.size)
 			step_enter_syscall(t);
@@ -731,7 +661,7 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 /* A stop by sig (no event): finds out what ran, and resumes. */
 static int stopped(struct step_thread *t, int sig)
 {
-	uint64_t ip = read_ip(t);
+	uint64_t ip = step_ip_read(t->tid);
 	bool vsyscall = t->vsyscall;
 
 	t->running = t->vsyscall = false;
@@ -779,7 +709,7 @@ static int refuse_foreign(struct step *st)
 {
 	const char *name = st->p->argv[0];
 	int fd = strchr(name, '/') ? open(name, O_RDONLY | O_CLOEXEC) : -1;
-	Elf64_Half machine = EM_X86_64;
+	Elf64_Half machine = SOFT_HOST;
 	unsigned char head[20];
 
 	if (fd < 0)
@@ -788,12 +718,13 @@ static int refuse_foreign(struct step *st)
 	    !memcmp(head, ELFMAG, SELFMAG))
 		machine = (Elf64_Half)(head[18] | head[19] << 8);
 	close(fd);
-	if (machine == EM_X86_64 || machine == EM_386)
+	if (machine == SOFT_HOST || machine == STEP_32BIT)
 		return 0;
 	return diag_set(st->diag, AUX_E_TARGET, AUX_NO_OFFSET,
-			"%s: cannot be traced: not an x86-64 ELF program%s", name,
-			machine == EM_AARCH64 ? ": -e soft_etm//u traces those of AArch64"
-					      : "");
+			"%s: cannot be traced: not an " STEP_NAME " ELF program%s", name,
+			machine == EM_AARCH64 ? ": -e soft_etm//u traces those of AArch64" :
+			machine == EM_X86_64 ? ": -e soft_pt//u traces those of x86-64" :
+			"");
 }
 
 /* Forks the program and seizes it. *failed: see exec_program(). */
@@ -890,16 +821,10 @@ static void report_exec_comm(struct step *st, struct step_thread *t)
 		st->error = -AUX_E_IO;
 }
 
-static uint64_t ip_of(pid_t tid)
-{
-	return (uint64_t)ptrace(PTRACE_PEEKUSER, tid,
-				offsetof(struct user_regs_struct, rip), NULL);
-}
-
 /* Nothing is known of what it ran before. */
 static void set_fresh(struct step_thread *t)
 {
-	t->ip = ip_of(t->tid);
+	t->ip = step_ip_read(t->tid);
 	t->insn.size = 0;
 	t->in_syscall = t->injected = t->restart = false;
 }
@@ -917,8 +842,7 @@ static void arrive(struct step_thread *t)
 {
 	t->fresh = false;
 	set_fresh(t);
-	read_regs(t);
-	t->restart = (int64_t)t->regs.orig_rax >= 0 && may_restart(&t->regs);
+	t->restart = step_call_broken(t);
 	t->trap_blocked = step_mask_trap(t->tid, false);
 }
 
@@ -968,7 +892,7 @@ static int on_unknown(struct step *st, pid_t tid)
 /* PTRACE_EVENT_EXIT: what ran since the last stop of a thread that ends now. */
 static void report_last_step(struct step_thread *t)
 {
-	uint64_t ip = ip_of(t->tid);
+	uint64_t ip = step_ip_read(t->tid);
 
 	if (t->insn.cls == X86_SYSCALL && t->insn.size &&
 	    (t->in_syscall || ip != t->insn.ip))
@@ -1020,13 +944,6 @@ static struct step_thread *exec_thread(struct step *st, pid_t tid, pid_t old)
 	t->soft = soft_thread_add(st->s, (uint32_t)t->proc->pid, (uint32_t)tid,
 				  t->soft);
 	return gone;
-}
-
-/* 0x23 is the kernel's __USER32_CS: the code segment says which ABI runs. */
-bool step_is_32bit(pid_t tid)
-{
-	return ptrace(PTRACE_PEEKUSER, tid,
-		      offsetof(struct user_regs_struct, cs), NULL) == 0x23;
 }
 
 /* A 32-bit program cannot be traced: it is detached and reported, or refused if
@@ -1104,7 +1021,7 @@ static int call_stop(struct step *st, struct step_thread *t)
 {
 	if (t->in_syscall) {
 		t->running = false;
-		t->ip = ip_of(t->tid);
+		t->ip = step_ip_read(t->tid);
 		finish_syscall(t);
 		return step_resume(t, 0);
 	}
@@ -1126,7 +1043,7 @@ static int interrupted(struct step_thread *t)
 	if (t->fresh)
 		arrive(t);
 	else if (!step_trap_queued(t->tid))
-		return deliver(t, 0, ip_of(t->tid));
+		return deliver(t, 0, step_ip_read(t->tid));
 	return step_resume(t, 0);
 }
 
@@ -1146,7 +1063,7 @@ static int on_stop_event(struct step *st, struct step_thread *t, int sig)
 	}
 	if (t->paused) {	/* here, or at the first instruction of a handler */
 		t->paused = false;
-		t->ip = ip_of(t->tid);
+		t->ip = step_ip_read(t->tid);
 		step_mask_trap(t->tid, false);
 		return step_resume(t, 0);
 	}
@@ -1176,6 +1093,7 @@ int step_stop(struct step *st, pid_t tid, int status)
 		       event ? NULL : (void *)(intptr_t)sig);
 		return 0;
 	}
+	take_run(t);
 	if (t->native.inside && step_native_stop(t, &status))
 		return st->error;
 	event = status >> 16;
@@ -1463,10 +1381,11 @@ static int run(struct step *st, int *failed)
 static int run_program(struct soft *s, const struct soft_program *p, bool native,
 		       int *status, struct aux_diag *diag)
 {
-	struct step st = { .s = s, .p = p, .diag = diag, .native = native };
+	struct step st = { .s = s, .p = p, .diag = diag, .native = native,
+			   .page_size = (uint64_t)sysconf(_SC_PAGESIZE) };
 	int failed = -1, why = 0, err;
 
-	st.began_tsc = __builtin_ia32_rdtsc();
+	st.began_tsc = step_ticks();
 	st.began_ns = st.ticked_ns = st.shown_ns = clock_ns();
 	err = run(&st, &failed);
 	*status = st.status;

@@ -14,8 +14,9 @@
 #include "common/x86_insn.h"
 
 #include "capture/soft/soft.h"
+#include "capture/soft/step_machine.h"
 
-#define STEP_PAGE 4096u
+#define STEP_PAGE 4096u		/* of code that is saved at once: the smallest page */
 #define STEP_BLOCK_MAX 64	/* instructions of one block */
 #define STEP_BATCH 512		/* blocks, before soft_run */
 #define STEP_TRUTH 2048		/* addresses, before soft_truth */
@@ -34,6 +35,7 @@ struct step_insn {
 	uint8_t cls;
 	bool rep;
 	bool pushf, popf;	/* stores, loads the flags */
+	bool load_exclusive, store_exclusive;
 	bool check;		/* its bytes may change any time */
 };
 
@@ -169,6 +171,7 @@ struct step_thread {
 	uint64_t ip;		/* of insn, which is next or being stepped */
 	struct step_insn insn;
 	struct user_regs_struct regs; /* at a system call */
+	uint64_t over_end;	/* runs to there at once (step_insn_before); 0: it does not */
 	uint64_t mark_sp, mark_ret;	/* before an instruction with a mark: the stack
 					 * pointer, and what is there */
 	struct step_call *calls;
@@ -226,6 +229,7 @@ struct step {
 	struct step_reader *reader;	/* of full rings, beside; NULL: none */
 	uint64_t shown_ns, ticked_ns, looked_ns;
 	pid_t gave_up;		/* as this thread stood still: all are let go of; 0: no */
+	uint64_t page_size;	/* of the kernel; STEP_PAGE or more */
 	uint64_t began_ns, began_tsc;	/* the same moment by two clocks */
 	uint64_t counts[STEP_N_COUNTS];
 	/* the first and last SIGKILL, or interrupt to let go; 0: none */
@@ -244,7 +248,6 @@ pid_t step_tgid_of(pid_t tid);
 /* A number of /proc/TID/status; -1: there is none. state: its letter; NULL: not wanted. */
 long step_status(pid_t tid, const char *key, char *state);
 void step_report_comm(struct step_thread *t);
-bool step_is_32bit(pid_t tid);
 /* Keeps the first error; it ends the recording. */
 int step_note(struct step_thread *t, int err);
 int step_flush_truth(struct step_thread *t);
@@ -293,8 +296,6 @@ bool step_goes_on(struct step *st);
  * end.
  */
 bool step_has_ended(const struct step_thread *t, int *status);
-/* A thread stands before a POPF that it was to step over, and will not. */
-void step_clear_trap_flag(const struct step_thread *t);
 /* A stopped thread runs on without us. Frees t, unless it has to stop once
  * more. */
 int step_let_go(struct step_thread *t, int sig);

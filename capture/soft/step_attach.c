@@ -381,8 +381,7 @@ static bool is_queued(pid_t tid, bool int3)
 	siginfo_t si;
 
 	for (; ptrace(PTRACE_PEEKSIGINFO, tid, &at, &si) == 1; at.off++)
-		if (si.si_signo == SIGTRAP && si.si_code > 0 &&
-		    (si.si_code == SI_KERNEL) == int3)
+		if (step_trap_is(&si, int3))
 			return true;
 	return false;
 }
@@ -395,21 +394,6 @@ bool step_trap_queued(pid_t tid)
 bool step_int3_queued(pid_t tid)
 {
 	return is_queued(tid, true);
-}
-
-/*
- * The kernel takes a trap flag for the program's own if the step was to begin
- * at POPF, and leaves it there.
- */
-void step_clear_trap_flag(const struct step_thread *t)
-{
-	struct user_regs_struct regs;
-
-	if (!t->insn.popf || t->insn.ip != t->ip ||
-	    ptrace(PTRACE_GETREGS, t->tid, NULL, &regs))
-		return;
-	regs.eflags &= ~STEP_TRAP_FLAG;
-	ptrace(PTRACE_SETREGS, t->tid, NULL, &regs);
 }
 
 int step_let_go(struct step_thread *t, int sig)

@@ -39,15 +39,17 @@ struct exec_call {
 	bool is_dir;		/* without a name: dir itself */
 };
 
-static bool is_exec(const struct user_regs_struct *r, struct exec_call *c)
+static bool is_exec(const struct step_thread *t, struct exec_call *c)
 {
-	if (r->rax == SYS_execve) {
-		*c = (struct exec_call){ .dir = AT_FDCWD, .name_at = r->rdi };
+	if (step_call_number(t) == SYS_execve) {
+		*c = (struct exec_call){ .dir = AT_FDCWD,
+					 .name_at = step_call_arg(t, 0) };
 		return true;
 	}
-	*c = (struct exec_call){ .dir = (int)r->rdi, .name_at = r->rsi,
-				 .is_dir = r->r8 & AT_EMPTY_PATH };
-	return r->rax == SYS_execveat;
+	*c = (struct exec_call){ .dir = (int)step_call_arg(t, 0),
+				 .name_at = step_call_arg(t, 1),
+				 .is_dir = step_call_arg(t, 4) & AT_EMPTY_PATH };
+	return step_call_number(t) == SYS_execveat;
 }
 
 /* As the process sees it: below its root, its working directory or one that it has open. */
@@ -78,7 +80,7 @@ bool step_gains_rights(struct step_thread *t, char *name, size_t size)
 	struct stat st;
 	size_t n;
 
-	if (!is_exec(&t->regs, &c) || t->proc->n_threads > 1 || may_trace_any())
+	if (!is_exec(t, &c) || t->proc->n_threads > 1 || may_trace_any())
 		return false;
 	n = step_memory_read(t->proc, c.name_at, name, size - 1);
 	name[n] = '\0';

@@ -77,7 +77,7 @@ static void time_call(struct step_thread *t, uint64_t before)
 {
 	struct step_native_thread *n = &t->native;
 	const struct native_slots *s = step_native_slots(t, n->reading);
-	uint64_t tsc = __builtin_ia32_rdtsc(), left;
+	uint64_t tsc = step_ticks(), left;
 
 	n->call = (const void *)((const uint8_t *)s - NATIVE_RING + 4 * n->done);
 	left = n->call->left;
@@ -90,7 +90,7 @@ static void time_call(struct step_thread *t, uint64_t before)
 static void time_return(struct step_thread *t)
 {
 	struct step_native_thread *n = &t->native;
-	uint64_t now = clock_ns(), tsc = __builtin_ia32_rdtsc(), took;
+	uint64_t now = clock_ns(), tsc = step_ticks(), took;
 
 	if (!n->call)
 		return;

@@ -436,7 +436,7 @@ static bool is_written(const struct step_process *proc, uint64_t addr)
 	uint64_t e;
 
 	if (pread(proc->pagemap_fd, &e, sizeof(e),
-		  (off_t)(addr / STEP_PAGE * sizeof(e))) != sizeof(e))
+		  (off_t)(addr / proc->step->page_size * sizeof(e))) != sizeof(e))
 		return false;
 	return e >> 62 && !(e >> 61 & 1);
 }
@@ -599,14 +599,6 @@ static int add_insn(struct step_process *proc, const struct step_insn *insn)
 	return step_hash_put(&proc->insn_at, insn->ip, (uint32_t)proc->n_insns);
 }
 
-/* PUSHF (9c), POPF (9d) or IRET (cf) in any form: with 66 or REX before it. */
-static bool is_flags(const uint8_t *bytes, int size, uint8_t opcode)
-{
-	return size > 0 && bytes[size - 1] == opcode &&
-	       (size == 1 || (size == 2 && (bytes[0] == 0x66 ||
-					    (bytes[0] & 0xf0) == 0x40)));
-}
-
 /* Decodes the instruction at ip. insn->size 0: there is none to be read. An
  * unknown address first updates the mappings: a thread may run a mapping that
  * another thread's system call has just made. */
@@ -615,8 +607,7 @@ static int fetch_insn(struct step_thread *t, uint64_t ip,
 {
 	struct step_process *proc = t->proc;
 	const struct step_map *m = find_map(proc, ip);
-	struct x86_insn x;
-	uint8_t bytes[15];
+	uint8_t bytes[STEP_INSN_MAX];
 	size_t n;
 	int size, err;
 
@@ -625,16 +616,9 @@ static int fetch_insn(struct step_thread *t, uint64_t ip,
 		return err;
 	m = find_map(proc, ip);
 	n = step_memory_read(proc, ip, bytes, sizeof(bytes));
-	size = x86_insn_decode(bytes, n, &x);
-	if (!m || size <= 0)
+	size = m ? step_insn_decode(bytes, n, insn) : 0;
+	if (!size)
 		return 0;
-	insn->size = (uint8_t)size;
-	insn->cls = x.cls;
-	insn->rep = x.rep_string;
-	insn->target = ip + (uint64_t)size + (uint64_t)x.disp;
-	insn->pushf = is_flags(bytes, size, 0x9c);
-	insn->popf = is_flags(bytes, size, 0x9d) ||
-		     is_flags(bytes, size, 0xcf);
 	insn->check = m->check;
 	if ((m->save || is_written(proc, ip) ||
 	     is_written(proc, ip + (uint64_t)size - 1)) &&
@@ -672,13 +656,13 @@ bool step_is_memory(pid_t tid, uint32_t fd)
 
 bool step_writes_memory(const struct step_thread *t)
 {
-	switch (t->regs.rax) {
+	switch (step_call_number(t)) {
 	case SYS_write:
 	case SYS_writev:
 	case SYS_pwrite64:
 	case SYS_pwritev:
 	case SYS_pwritev2:
-		return step_is_memory(t->tid, (uint32_t)t->regs.rdi);
+		return step_is_memory(t->tid, (uint32_t)step_call_arg(t, 0));
 	default:
 		return false;
 	}

@@ -214,13 +214,8 @@ static struct step_moment moment_of(const struct step_thread *t, const struct tr
 /* The thread is about to step over an instruction that has a mark. */
 void step_trigger_before(struct step_thread *t)
 {
-	uint64_t ret = 0;
-
-	t->mark_sp = (uint64_t)ptrace(PTRACE_PEEKUSER, t->tid,
-				      offsetof(struct user_regs_struct, rsp), NULL);
-	if (step_memory_read(t->proc, t->mark_sp, &ret, sizeof(ret)) != sizeof(ret))
-		ret = 0;
-	t->mark_ret = ret;
+	t->mark_sp = step_sp_read(t->tid);
+	t->mark_ret = step_return_read(t);
 }
 
 /* A call begins. One of the same function at the same place of the stack has ended without
@@ -250,11 +245,11 @@ static void end_calls(struct step_thread *t, uint64_t ip, uint64_t sp)
 		const struct step_call c = t->calls[t->n_calls - 1];
 		struct step_moment m = moment_of(t, &list->v[c.trigger]);
 
-		if (c.sp >= sp)
+		if (STEP_PUSHED ? c.sp >= sp : c.sp > sp)
 			return;
 		t->n_calls--;
 		m.took_ns = m.time_ns - c.from_ns;
-		if (c.ret == ip && c.sp + 8 == sp &&
+		if (c.ret == ip && c.sp + STEP_PUSHED == sp &&
 		    m.took_ns > m.trigger->longer_ns)
 			fire(t->proc->step, &m);
 	}
