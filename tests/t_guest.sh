@@ -7,7 +7,8 @@
 # file, or in the ledger. tests/guest/*.sh run inside and say what they found.
 #
 #   tests/t_guest.sh [PART...]      full, snapshot, when, probe, modes, limits, damage, machine, pause, causes,
-#                                   static, hazard; all if none, but hazard only with GUEST_KERNEL
+#                                   static, hazard, stepped; all if none, but hazard only with
+#                                   GUEST_KERNEL and stepped with GUEST_ARCH=arm64
 #
 # GUEST_ARCH=arm64: the arm64 build (tests/arm64 --build tests-build) in an arm64 guest, of
 # whose kernel the parts need no more than a PMU.
@@ -26,6 +27,7 @@ parts=("$@")
 [ $# -gt 0 ] || parts=(full snapshot when probe modes limits damage machine pause causes)
 [ $# -gt 0 ] || [ -n "${SAN:-}" ] || parts+=(static)
 [ $# -gt 0 ] || [ -z "${GUEST_KERNEL:-}" ] || parts+=(hazard)
+[ $# -gt 0 ] || [ "$arch" != arm64 ] || parts+=(stepped)
 
 # relay KERNEL: what the guest says, numbered here. Sets ended: parts that came to
 # their end.

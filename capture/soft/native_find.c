@@ -92,9 +92,17 @@ static void explain_ptrace(int err, struct soft_native *n)
 
 void soft_find_native(struct soft_native *n)
 {
-	int err = try_ptrace();
+	int err;
 
-	*n = (struct soft_native){ .traces = !err };
+	*n = (struct soft_native){ 0 };
+	if (access("/proc/self/maps", R_OK)) {
+		snprintf(n->why, sizeof(n->why), "there is no /proc here, in which a program's "
+			 "code is read");
+		snprintf(n->fix, sizeof(n->fix), "mount -t proc proc /proc");
+		return;
+	}
+	err = try_ptrace();
+	n->traces = !err;
 	if (err) {
 		explain_ptrace(err, n);
 		return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * soft_etm: CoreSight without CoreSight. An aarch64 program runs under an
- * emulator, and the file reads as one of "perf record -e cs_etm//u".
+ * emulator, or by single steps on its own processor, and the file reads as one of
+ * "perf record -e cs_etm//u".
  *
  * Invariant: config has the bits of the real PMU's format directory (Linux 6.1,
  * drivers/hwtracing/coresight/coresight-etm-perf.c).
@@ -36,8 +37,8 @@ static const struct event_field fields[] = {
 };
 
 /* Our own terms, that are not part of config. */
-static const char *const words[] = { "emulate", "etmv4", "ete", "framed", "raw",
-				     "shared", NULL };
+static const char *const words[] = { "emulate", "etmv4", "ete", "framed", "raw", "shared",
+				     SOFT_HOST == EM_AARCH64 ? "step" : NULL, NULL };
 
 /* As the kernel's events by default, where one CPU's trace holds many threads:
  * timestamp, contextid1. */
@@ -93,11 +94,14 @@ static int split_terms(const struct event_spec *event, struct event_term *terms,
 			ret = event_refuse(diag, event, "%s is not possible: "
 					   "soft_etm traces without a pause",
 					   t->name);
-		} else if (!strcmp(t->name, "step") || !strcmp(t->name, "native")) {
-			ret = event_refuse(diag, event, "%s is not possible: it "
+		} else if (!strcmp(t->name, "native")) {
+			ret = event_refuse(diag, event, "native is not possible: it "
 					   "follows x86-64 instructions alone, and "
-					   "soft_etm runs programs under qemu-aarch64",
-					   t->name);
+					   "soft_etm runs programs under qemu-aarch64");
+		} else if (!strcmp(t->name, "step") && SOFT_HOST != EM_AARCH64) {
+			ret = event_refuse(diag, event, "step is not possible: it "
+					   "runs programs on this machine's processor; "
+					   "without it they run under qemu-aarch64");
 		} else if (*t->name == '@') {
 			ret = event_refuse(diag, event, "soft_etm has no sinks "
 					   "to choose from; shared puts all "
@@ -147,6 +151,7 @@ static int check_terms(const struct source_soft *sp, struct aux_diag *diag)
 	bool per_thread = sp->job->per_thread;
 
 	if (exclude(event, "etmv4", "ete", diag) ||
+	    exclude(event, "emulate", "step", diag) ||
 	    exclude(event, "framed", "raw", diag) ||
 	    exclude(event, "shared", "raw", diag) ||
 	    source_soft_check_user(sp, diag))
@@ -175,6 +180,7 @@ static void fill_config(struct source_soft *sp)
 	struct soft_etm *etm = &sp->config.etm;
 
 	sp->config.trace = SOFT_TRACE_ETM;
+	sp->step = event_has(event, "step");
 	if (sp->config.n_cpus > CPUS_MAX)
 		sp->config.n_cpus = CPUS_MAX;
 	etm->ete = event_has(event, "ete");

@@ -727,12 +727,24 @@ static int refuse_foreign(struct step *st)
 			"");
 }
 
+/* Mappings and code are read in /proc, which an empty chroot lacks. */
+static int refuse_blind(struct step *st)
+{
+	if (!access("/proc/self/maps", R_OK))
+		return 0;
+	return diag_set(st->diag, AUX_E_TARGET, AUX_NO_OFFSET,
+			"no program can be followed without /proc, in which its code is read: "
+			"mount -t proc proc /proc");
+}
+
 /* Forks the program and seizes it. *failed: see exec_program(). */
 static int launch(struct step *st, int *failed)
 {
 	int go[2], fail[2], err = refuse_foreign(st);
 	pid_t pid;
 
+	if (!err)
+		err = refuse_blind(st);
 	if (err)
 		return err;
 	if (pipe2(go, O_CLOEXEC) || pipe2(fail, O_CLOEXEC))

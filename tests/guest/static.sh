@@ -25,9 +25,20 @@ recorded() { # TEXT EVENT LEAST
 }
 
 recorded "an empty root" page-faults 5
+case $(uname -m) in
+x86_64) step=soft_pt/step/u ;;
+aarch64) step=soft_etm/step/u ;;
+esac
+chroot "$root" /auxcap -e "$step" -o /a.data -- /hello_static >"$out" 2>"$err"
+is $? 1 "an empty root: no program is stepped without /proc"
+that "an empty root: which is said" "$err" grep -q 'mount -t proc proc /proc' "$err"
 mount -t proc proc "$root/proc"
 mount -t sysfs sysfs "$root/sys"
 recorded "with /proc and /sys" page-faults 5
+chroot "$root" /auxcap -q -e "$step" -o /a.data --truth /a.truth -- /hello_static >"$out" 2>"$err"
+is $? 0 "with /proc: stepped"
+"$auxdecode" insn --symfs "$root" -F tid,ip "$root/a.data" 2>"$err" | "$BUILD/truthcmp" "$root/a.truth" >"$log"
+ok "${PIPESTATUS[1]}" "with /proc: $(tail -n 1 "$log")" "$log"
 chroot "$root" /auxcap list >"$out" 2>"$err"
 that "it lists PMUs" "$err" grep -q '^software//' "$out"
 chroot "$root" /auxcap doctor >"$out" 2>"$err"
