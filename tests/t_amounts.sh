@@ -62,7 +62,7 @@ that "exact numbers stay" "$here/exact" grep -qx 0 "$here/exact"
 "$auxdecode" calls "$data" 2>/dev/null >"$here/out"
 is "$(grep -cE '[^0-9]0 ns ' "$here/out")" 0 "calls: nothing takes 0 ns"
 that "calls: <320 ns" "$here/out" grep -q ' <320 ns ' "$here/out"
-"$auxdecode" latency --symbol '/./' "$data" 2>/dev/null | sed '/^  on CPU/d' >"$here/out"
+"$auxdecode" latency --symbol '/./' "$data" 2>/dev/null | sed '/^  of the total:/d' >"$here/out"
 is "$(grep -cE '[^0-9]0 ns' "$here/out")" 0 "latency: nothing takes 0 ns"
 that "latency: the first row ends where the trace tells more" "$here/out" grep -qE '^ *below 500 ns' "$here/out"
 "$auxdecode" report -o "$here/page" "$data" 2>"$here/err"
@@ -143,6 +143,48 @@ assert d["off_cpu_ns"] == d["blocked_ns"] + d["preempted_ns"]
 assert d["self"] <= d["on_cpu_ns"] - d["untraced_ns"] - d["lost_ns"]
 assert d["untraced_ns"] + d["off_cpu_ns"] >= 15000000
 END
+
+# ---- find: what is shown is what --sort goes by, the call's own and with callees ----
+rows() { "$auxdecode" find -F tid,time,offcpu,total_offcpu,kernel,total_kernel,dur,sym "$@" "$data" 2>/dev/null | grep -v '^#'; }
+rows >"$here/rows"
+col=3
+for key in offcpu total_offcpu kernel total_kernel dur; do
+	rows --sort "$key" >"$here/got"
+	sort -s -k$col,${col}nr "$here/rows" >"$here/want"
+	that "find --sort $key: by that column" "$here/got" cmp -s "$here/want" "$here/got"
+	col=$((col + 1))
+done
+that "some calls are in the kernel in their callees alone" "$here/rows" \
+	awk '$5 == 0 && $6 > 0 { ok = 1 } END { exit !ok }' "$here/rows"
+"$auxdecode" export --to sqlite -o "$here/waits.db" "$data" 2>"$here/err"
+python3 - "$here/waits.db" "$here/rows" >"$here/odd" <<'END'
+import collections, sqlite3, sys
+parent, own, keys = {}, {}, {}
+for i, p, tid, start, off, kernel, name in sqlite3.connect(sys.argv[1]).execute(
+        "SELECT c.id, parent, tid, c.start, off_cpu_ns, kernel_ns, f.name FROM calls c JOIN functions f ON f.id = function"
+        " JOIN threads t ON t.id = thread"):
+    parent[i], own[i], keys[i] = p, (off, kernel), (tid, start, name)
+total = {i: list(v) for i, v in own.items()}
+for i, v in own.items():
+    up = parent[i]
+    while up:
+        total[up] = [a + b for a, b in zip(total[up], v)]
+        up = parent[up]
+want = collections.Counter((*keys[i], own[i][0], total[i][0], own[i][1], total[i][1]) for i in own)
+got = collections.Counter()
+for line in open(sys.argv[2]):
+    tid, t, off, all_off, kernel, all_kernel, _, name = line.rstrip("\n").split(" ", 7)
+    s, ns = t.split(".")
+    got[(int(tid), int(s) * 10**9 + int(ns), name, int(off), int(all_off), int(kernel), int(all_kernel))] += 1
+print(list((want - got).items())[:4], list((got - want).items())[:4], len(want), len(got))
+sys.exit(want != got or len(want) < 1000)
+END
+ok $? "a total is the sum over the call and all below it" "$here/odd"
+# the text tells the two apart as the columns do
+"$auxdecode" find '/./' "$data" 2>/dev/null | grep -v '^#' >"$here/text"
+paste -d' ' <(awk '{ print ($3 > 0) ($4 != $3) }' "$here/rows") "$here/text" |
+	awk '(/ \[off CPU / ? 1 : 0) (/ \[total off CPU / ? 1 : 0) != $1' >"$here/odd"
+that "find's text: [off CPU] is the call's own, [total off CPU] with its callees" "$here/odd" test ! -s "$here/odd"
 
 # ---- what records of switches do not say is not known ----
 data=$here/alone

@@ -24,12 +24,13 @@
 /* table */
 #define FIELDS \
 	"time,dur,self,offcpu,blocked,preempted,untraced,kernel,filtered,lost," \
-	"pid,tid,comm,insns,cycles,sym,dso,caller,end,state,see"
+	"pid,tid,comm,insns,cycles,sym,dso,caller,end,state,see," \
+	"total_offcpu,total_kernel"
 
 enum field {
 	F_TIME, F_DUR, F_SELF, F_OFF_CPU, F_BLOCKED, F_PREEMPTED, F_UNTRACED,
 	F_KERNEL, F_FILTERED, F_LOST, F_PID, F_TID, F_COMM, F_INSNS, F_CYCLES, F_SYM, F_DSO, F_CALLER, F_END, F_STATE,
-	F_SEE, F_N,
+	F_SEE, F_TOTAL_OFF_CPU, F_TOTAL_KERNEL, F_N,
 };
 
 /* Why a call is left out: the first condition that it fails, in the order of
@@ -41,11 +42,13 @@ enum drop {
 
 /* SORT_END: as they end, which needs no memory. */
 enum find_sort {
-	SORT_END, SORT_START, SORT_DUR, SORT_SELF, SORT_OFF_CPU, SORT_INSNS,
-	SORT_CYCLES,
+	SORT_END, SORT_START, SORT_DUR, SORT_SELF, SORT_OFF_CPU, SORT_KERNEL,
+	SORT_TOTAL_OFF_CPU, SORT_TOTAL_KERNEL, SORT_INSNS, SORT_CYCLES,
 };
 
-#define SORT_VALUES "end start dur self offcpu insns cycles" /* as enum find_sort */
+/* as enum find_sort; those that are a field show what that shows */
+#define SORT_VALUES \
+	"end start dur self offcpu kernel total_offcpu total_kernel insns cycles"
 #define SORT_ROWS 1000000	/* without -n */
 
 struct find_config {
@@ -331,6 +334,12 @@ static void put_field(struct find *s, const struct found *c, enum field field)
 	case F_STATE:
 		outbuf_str(out, state_text(c->fault));
 		break;
+	case F_TOTAL_OFF_CPU:
+		put_known(out, c->took->off_ns, c->f->at.ns && s->env.host->off_cpu);
+		break;
+	case F_TOTAL_KERNEL:
+		put_known(out, c->took->kernel_ns, c->f->at.ns);
+		break;
 	default:
 		put_see(s, c);
 	}
@@ -343,11 +352,41 @@ static void put_head(struct find *s)
 		      "insns", "function <- caller");
 }
 
+/* Whether the lines are in the order of time in the kernel. */
+static bool is_by_kernel(const struct find *s)
+{
+	return s->config.sort == SORT_KERNEL || s->config.sort == SORT_TOTAL_KERNEL;
+}
+
+/* What explains a long call: where it waited itself, and with its callees. */
+static void put_beside(struct find *s, const struct found *c)
+{
+	struct call_count own = call_minus(*c->took, c->f->children);
+	struct outbuf *out = s->env.out;
+	char off[FIND_OFF_TEXT], ns[40];
+
+	if (!c->f->at.ns)
+		return;
+	if (own.off_ns)
+		outbuf_printf(out, " [off CPU %s]", find_off_text(off, &own));
+	if (c->took->off_ns != own.off_ns)
+		outbuf_printf(out, " [total off CPU %s]",
+			      find_off_text(off, c->took));
+	if (!find_is_kernel_mostly(c->took) && !(is_by_kernel(s) && c->took->kernel_ns))
+		return;
+	if (own.kernel_ns)
+		outbuf_printf(out, " [in the kernel %s]",
+			      find_amount_text(ns, FIND_BY_TIME, own.kernel_ns));
+	if (c->took->kernel_ns != own.kernel_ns)
+		outbuf_printf(out, " [total in the kernel %s]",
+			      find_amount_text(ns, FIND_BY_TIME, c->took->kernel_ns));
+}
+
 /* The aligned line. By cycles, the column of the duration shows those. */
 static void put_for_people(struct find *s, const struct found *c)
 {
 	struct outbuf *out = s->env.out;
-	char dur[40], n[40], who[32], time[40], off[FIND_OFF_TEXT];
+	char dur[40], n[40], who[32], time[40];
 
 	if (!s->started && !s->row)
 		put_head(s);
@@ -367,13 +406,7 @@ static void put_for_people(struct find *s, const struct found *c)
 	put_short(s, c->f);
 	outbuf_str(out, " <- ");
 	put_short(s, c->up);
-	if (c->f->at.ns && c->took->off_ns)
-		outbuf_printf(out, " [off CPU %s]",
-			      find_off_text(off, c->took));
-	if (c->f->at.ns && find_is_kernel_mostly(c->took)) {
-		find_amount_text(dur, FIND_BY_TIME, c->took->kernel_ns);
-		outbuf_printf(out, " [in the kernel %s]", dur);
-	}
+	put_beside(s, c);
 	if (c->end != CALL_END_RET && !c->fault)
 		outbuf_printf(out, " [%s]", end_text(c->end));
 	if (c->fault)
@@ -398,6 +431,8 @@ static void json_times(struct find *s, const struct found *c,
 	find_json_known(out, "kernel_ns", own->kernel_ns, timed);
 	find_json_known(out, "filtered_ns", own->filtered_ns, timed);
 	find_json_known(out, "lost_ns", own->lost_ns, timed);
+	find_json_known(out, "total_off_cpu_ns", c->took->off_ns, away);
+	find_json_known(out, "total_kernel_ns", c->took->kernel_ns, timed);
 }
 
 /* All fields, whatever -F has. */
@@ -470,7 +505,13 @@ static uint64_t sort_value(const struct find *s, const struct found *c)
 	case SORT_SELF:
 		return call_self_ns(&own);
 	case SORT_OFF_CPU:
+		return own.off_ns;
+	case SORT_KERNEL:
+		return own.kernel_ns;
+	case SORT_TOTAL_OFF_CPU:
 		return c->took->off_ns;
+	case SORT_TOTAL_KERNEL:
+		return c->took->kernel_ns;
 	case SORT_INSNS:
 		return c->took->insns;
 	case SORT_CYCLES:
@@ -798,7 +839,8 @@ static const struct option_row find_options[] = {
 	SINK_ROW_FIELDS(struct find_config),
 	SINK_LIMIT(struct find_config, "the first N calls"),
 	{ .name = "sort", .arg = "KEY", .values = SORT_VALUES,
-	  .help = "the largest first: dur, self, offcpu, insns, cycles; start: in\n"
+	  .help = "the largest first: dur, self, insns, cycles; offcpu, kernel: the\n"
+		  "call's own, total_offcpu, total_kernel: with its callees; start: in\n"
 		  "the order they began; end (the default): as they ended",
 	  OPTION_CHOICE(struct find_config, sort) },
 	SINK_BY(struct find_config, FIND_BY_VALUES, FIND_BY_HELP),

@@ -452,6 +452,7 @@ static void put_kinds(struct latency *l)
 
 	if (l->by != FIND_BY_TIME || n->ns == call_self_ns(n))
 		return;
+	outbuf_str(l->env.out, "  of the total:");
 	if (l->env.host->off_cpu) {
 		put_amount(l, "on CPU", n->ns - n->off_ns);
 		outbuf_printf(l->env.out, "  off CPU %s", find_off_text(text, n));
