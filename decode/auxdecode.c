@@ -168,6 +168,10 @@ static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 	if (im->pt && o->n_inputs)
 		return cmd_usage("--pt names the FILE; -i %s is one too many",
 				 o->inputs[0]);
+	if (im->pt && c->compares)
+		return cmd_usage("--pt is one FILE, and %s wants two: `auxdecode bundle "
+				 "--pt T --elf E -o A` makes a recording of each",
+				 c->name);
 	if (im->pt) {
 		o->path = im->pt;
 		return n == 0 ? CMD_OK :

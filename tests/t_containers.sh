@@ -369,6 +369,12 @@ END
 	that "summary takes what it names" "$SCRATCH/out" grep -q " $(awk '{ print $3 }' "$SCRATCH/want") instructions " "$SCRATCH/out"
 	total --elf "$SCRATCH/kernel.elf@0xc0008000" "$bare" >"$SCRATCH/got"
 	that "--elf FILE@ADDR: the same there" "$SCRATCH/got" cmp -s "$SCRATCH/want" "$SCRATCH/got"
+	"$auxdecode" diff --elf "$SCRATCH/kernel.elf" "$corpus" "$bare" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	that "diff --elf: the same flow in both" "$SCRATCH/out" test "$(tail -n 1 "$SCRATCH/out")" = equal
+	"$auxdecode" diff "$corpus" "$bare" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	is $? 1 "diff of a snapshot without code and without --elf"
+	run 2 "diff --pt" diff --pt "$bare/snapshot.ini" "$corpus" "$bare"
+	says "it says what does that" 'auxdecode bundle --pt T'
 	run 1 "--elf elsewhere" count --elf "$SCRATCH/kernel.elf@0x10000" "$bare"
 	run 2 "--elf: a file that is none" count --elf "$bare/snapshot.ini" "$bare"
 	says "it says what it wants" '--elf wants an ELF-FILE'

@@ -88,7 +88,6 @@ top
 stat perf.data
 evlist
 header perf.data
-buildid-list perf.data
 archive perf.data
 inject perf.data
 sched perf.data

@@ -89,4 +89,31 @@ fi
 perf buildid-list -i "$data" >"$SCRATCH/ids" 2>&1
 that "perf buildid-list knows the program" "$SCRATCH/ids" \
 	grep -q '^[0-9a-f]\{40\} .*/ls$' "$SCRATCH/ids"
+
+# ---- buildid-list: the same lines as perf's ----
+same_ids() { # TEXT FILE
+	timeout 60 perf buildid-list -i "$2" 2>/dev/null | sort >"$SCRATCH/want"
+	"$auxdecode" buildid-list "$2" 2>"$SCRATCH/err" | sort >"$SCRATCH/got"
+	diff "$SCRATCH/want" "$SCRATCH/got" >"$SCRATCH/diff"
+	ok $? "buildid-list, $1: $(wc -l <"$SCRATCH/want") lines as perf's" "$SCRATCH/diff"
+}
+same_ids "a recording by software" "$data"
+same_ids "an ELF file" "$programs/hello_asm"
+that "which has one" "$SCRATCH/want" grep -qE '^[0-9a-f]{40}$' "$SCRATCH/want"
+"$auxcap" -q -o - -- "$programs/threads" >"$SCRATCH/piped" 2>"$SCRATCH/err" </dev/null
+timeout 60 perf buildid-list -i - <"$SCRATCH/piped" 2>/dev/null | sort >"$SCRATCH/want"
+"$auxdecode" buildid-list - <"$SCRATCH/piped" 2>"$SCRATCH/err" | sort >"$SCRATCH/got"
+# this perf lists of a pipe with trace what it decodes, which is nothing
+that "buildid-list, a pipe: all that perf lists, and the program" "$SCRATCH/got" \
+	test -z "$(comm -23 "$SCRATCH/want" "$SCRATCH/got")" -a -n "$(grep '/threads$' "$SCRATCH/got")"
+for how in --buildid-mmap --buildid-all; do
+	if perf record -q $how -e cpu-clock:u -o "$SCRATCH/theirs" -- true >"$SCRATCH/log" 2>&1; then
+		# perf lists of records those files that a sample is in
+		timeout 60 perf buildid-list -i "$SCRATCH/theirs" 2>/dev/null | sort >"$SCRATCH/want"
+		"$auxdecode" buildid-list "$SCRATCH/theirs" 2>"$SCRATCH/err" | sort >"$SCRATCH/got"
+		comm -23 "$SCRATCH/want" "$SCRATCH/got" >"$SCRATCH/diff"
+		that "buildid-list, perf record $how: all that perf lists" "$SCRATCH/diff" test ! -s "$SCRATCH/diff"
+		that "and the program" "$SCRATCH/got" grep -q "^$("$auxdecode" buildid-list "$(readlink -f "$(type -P true)")") .*/true$" "$SCRATCH/got"
+	fi
+done
 finish

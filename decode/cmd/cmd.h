@@ -192,6 +192,7 @@ int cmd_profile(const struct cmd_options *o);
 int cmd_raw(const struct cmd_options *o);
 int cmd_info(const struct cmd_options *o);
 int cmd_dump(const struct cmd_options *o);
+int cmd_buildids(const struct cmd_options *o);
 int cmd_bundle(const struct cmd_options *o);
 int cmd_cut(const struct cmd_options *o);
 int cmd_merge(const struct cmd_options *o);

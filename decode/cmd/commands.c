@@ -49,7 +49,7 @@ static const struct cmd_group *const flow_groups[] = {
 	&cmd_group_names, FLOW_CODE, &cmd_group_json, &cmd_group_jobs, &cmd_group_memory,
 	&cmd_group_chunk_size, &cmd_group_input, &cmd_group_output, NULL,
 }, *const diff_groups[] = {	/* has a --tid of its own */
-	&cmd_group_cpu, FLOW_PART, &cmd_group_names, &cmd_group_code,
+	&cmd_group_cpu, FLOW_PART, &cmd_group_names, FLOW_CODE,
 	&cmd_group_json, FLOW_WORK, NULL,
 }, *const raw_groups[] = {
 	&cmd_group_tid, &cmd_group_cpu, &cmd_group_stream, &cmd_group_snapshot,
@@ -235,6 +235,10 @@ static const struct command commands[] = {
 	  .paged = true, .run = cmd_dump,
 	  .examples = { { "dump --packets perf.data",
 			  "everything that is in the file" } } },
+	{ .name = "buildid-list", .help = "the build id of each file that is mapped, as perf prints them",
+	  .groups = info_groups, .paged = true, .run = cmd_buildids,
+	  .examples = { { "buildid-list perf.data",
+			  "a line for each: id and path" } } },
 	{ .name = "bundle",
 	  .help = "one file that decodes anywhere: with the code it needs",
 	  .groups = bundle_groups, .run = cmd_bundle,

@@ -24,8 +24,6 @@ const struct habit cmd_habits[] = {
 		  "by function" },
 	{ "evlist header", "`auxdecode info FILE` shows the events and what the "
 			   "header says" },
-	{ "buildid-list", "`auxdecode dump FILE` has a HEADER_BUILD_ID for each "
-			  "file, `auxdecode summary FILE` says which is missing" },
 	{ "archive buildid-cache", "`auxdecode bundle -o OUT FILE` makes one file "
 				   "that decodes anywhere" },
 	{ "inject", "`auxdecode profile --to perf -o OUT FILE` makes samples with "
