@@ -88,7 +88,7 @@ for data in "$threads" "$SCRATCH/hello.data" "$SCRATCH/gaps.data"; do
 	edges=$("$auxdecode" branch -F kind,from,to "$data" 2>/dev/null |
 		awk '$1 ~ /^(call|cond|indcall|indjmp|jmp|ret)$/ && $2 != "-" && $3 != "-"' | wc -l)
 	"$SCRATCH/coverage_map" "$data" "$SCRATCH/map1" >"$SCRATCH/out" 2>&1
-	is "$(awk '{ print $2, $4, $6 }' "$SCRATCH/out")" \
+	is "$(awk '$1 == "insns" { print $2, $4, $6 }' "$SCRATCH/out")" \
 		"$(awk '$1 == "total" { print $3, $9 }' "$SCRATCH/count") $edges" "coverage_map $what: insns, gaps, edges"
 	"$SCRATCH/coverage_map.static" "$data" "$SCRATCH/map2" >/dev/null
 	that "coverage_map $what: shared and static agree" - cmp -s "$SCRATCH/map1" "$SCRATCH/map2"
@@ -129,8 +129,54 @@ for part in 50 99; do
 	is $? 3 "count_flow: status 3 of one that is cut at $part %"
 	that "count_flow: it says so" "$SCRATCH/out" grep -q '^gap file.*: the recording is cut' "$SCRATCH/out"
 done
-"$SCRATCH/count_flow" "$SCRATCH/cursor.data" >"$SCRATCH/out" 2>&1
-is $? 0 "count_flow: status 0 of a whole one"
+for example in count_flow coverage_map last_calls "source_lines $programs/replayed"; do
+	read -r example words <<<"$example"
+	# shellcheck disable=SC2086
+	"$SCRATCH/$example" "$SCRATCH/cursor.data" $words >"$SCRATCH/out" 2>&1
+	is $? 0 "$example: status 0 of a whole one"
+	# shellcheck disable=SC2086
+	"$SCRATCH/$example" "$SCRATCH/cut.data" $words >"$SCRATCH/out" 2>&1
+	is $? 3 "$example: status 3 of the one that is cut"
+	that "$example: it says so" "$SCRATCH/out" grep -qE 'missing|not whole' "$SCRATCH/out"
+done
+# so early that nothing of the trace is left
+"$auxdecode" dump "$SCRATCH/cursor.data" 2>/dev/null | awk '/ AUXTRACE /{ print $1; exit }' >"$SCRATCH/first"
+head -c $(($(tr -d ':' <"$SCRATCH/first"))) "$SCRATCH/cursor.data" >"$SCRATCH/early.data"
+"$SCRATCH/last_calls" "$SCRATCH/early.data" >"$SCRATCH/out" 2>&1
+is $? 1 "last_calls: status 1 where it is cut before the trace"
+that "and the error names the cut" "$SCRATCH/out" grep -q 'not whole: ' "$SCRATCH/out"
+
+# Records that were lost are missing at no place of the trace: unplaced.
+python3 - "$SCRATCH/cursor.data" "$SCRATCH/lost.data" <<'END'
+import struct, sys
+b = bytearray(open(sys.argv[1], "rb").read())
+at, size = struct.unpack_from("<QQ", b, 40)		# the header: where the data is
+end, i, trailer = at + size, at, None
+while i < end:
+    kind, misc, n = struct.unpack_from("<IHH", b, i)
+    if kind == 4:						# EXIT: 24 bytes, then the time and so on
+        trailer = b[i + 32:i + n]
+    i += n + (struct.unpack_from("<Q", b, i + 8)[0] if kind == 71 else 0)
+lost = struct.pack("<IHHQQ", 2, 0, 24 + len(trailer), 0, 77) + trailer
+struct.pack_into("<Q", b, 48, size + len(lost))
+n_sections = sum(bin(v).count("1") for v in struct.unpack_from("<4Q", b, 72))
+for k in range(n_sections):				# the sections move
+    p = end + 16 * k
+    struct.pack_into("<Q", b, p, struct.unpack_from("<Q", b, p)[0] + len(lost))
+b[end:end] = lost
+open(sys.argv[2], "wb").write(b)
+END
+that "a record that tells of 77 lost ones" - eval \
+	'[ "$("$auxdecode" dump "$SCRATCH/lost.data" 2>/dev/null | grep -c " LOST .*77")" = 1 ]'
+"$SCRATCH/count_flow" "$SCRATCH/lost.data" >"$SCRATCH/out" 2>&1
+is $? 3 "count_flow: status 3 of it"
+that "the flow ends with a gap of no place" "$SCRATCH/out" grep -q '^gap unplaced: something is missing' "$SCRATCH/out"
+that "what is missing, in words" "$SCRATCH/out" grep -q 'parts are missing: 77 records were lost' "$SCRATCH/out"
+that "it counts as one, and all else is there" "$SCRATCH/out" eval \
+	'[ "$(sed -n "s/^total insns \([0-9]* gaps [0-9]*\).*/\1/p" "$SCRATCH/out")" = "$(wc -l <"$SCRATCH/insns") gaps 1" ]'
+"$SCRATCH/coverage_map" "$SCRATCH/lost.data" >"$SCRATCH/out" 2>&1
+is $? 3 "coverage_map: status 3 of it"
+that "and a sink is told so, too" "$SCRATCH/out" grep -q ' gaps 1 ' "$SCRATCH/out"
 cursor restore
 is $? 0 "cursor: positions are where they were"
 cursor bad

@@ -38,7 +38,8 @@ struct aux_cursor;
 /*
  * path and options as for aux_decode_open, of which flags may have none that leaves
  * something out. pid: the process; -1: the one with which the trace begins. It stands at
- * the last instruction. -AUX_E_NOENT: nothing of the process was traced. On error *c is
+ * the last instruction. -AUX_E_NOENT: nothing of the process was traced,
+ * and diag says what a recording that is cut lacks. On error *c is
  * NULL. Since version 4, as all here.
  */
 int aux_cursor_open(struct aux_cursor **c, const char *path,

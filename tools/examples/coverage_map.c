@@ -8,7 +8,7 @@
  *	coverage_map perf.data [MAP-FILE]
  *
  * Places are named by file and offset, so runs of one program give one map wherever
- * it was loaded.
+ * it was loaded. Status 3: something is missing, so edges may be, too.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -144,9 +144,11 @@ static int save_map(const struct coverage *c, const char *path)
 	return 0;
 }
 
-static void print_summary(const struct coverage *c)
+/* Whether the flow is all that ran; says so where it is not. */
+static bool print_summary(const struct coverage *c)
 {
 	struct aux_decode_stats st = { .size = sizeof(st) };
+	char missing[256];
 	unsigned n_cells = 0;
 	uint64_t h = 0;
 
@@ -158,6 +160,11 @@ static void print_summary(const struct coverage *c)
 	printf("insns %" PRIu64 " gaps %" PRIu64 " edges %" PRIu64
 	       " cells %u map %016" PRIx64 "\n", st.n_insns, st.n_gaps,
 	       c->n_edges, n_cells, h);
+	if (!st.lossy)
+		return true;
+	aux_decode_missing(c->d, missing, sizeof(missing));
+	fprintf(stderr, "coverage_map: edges may be missing: %s\n", missing);
+	return false;
 }
 
 int main(int argc, char **argv)
@@ -182,8 +189,9 @@ int main(int argc, char **argv)
 	if (rc < 0) {
 		fprintf(stderr, "coverage_map: %s\n", diag.text);
 	} else {
-		print_summary(c);
-		status = argc == 3 ? save_map(c, argv[2]) : 0;
+		status = print_summary(c) ? 0 : 3;
+		if (argc == 3 && save_map(c, argv[2]))
+			status = 1;
 	}
 	aux_decode_close(c->d);
 	free(c);

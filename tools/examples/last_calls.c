@@ -7,9 +7,11 @@
  *	last_calls perf.data [N]
  *
  * Prints the last N calls (10), the newest first: when, from where, to what. Then the
- * callers of what ran last.
+ * callers of what ran last. Status 3: something is missing, of the recording or between
+ * those calls, so what ran last may be no end of the program.
  */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -58,7 +60,7 @@ static int print_call(struct aux_cursor *c, struct aux_diag *diag)
 	return aux_cursor_restore(c, &here, diag);
 }
 
-static int print_calls(struct aux_cursor *c, long n, struct aux_diag *diag)
+static int print_calls(struct aux_cursor *c, long n, bool *lossy, struct aux_diag *diag)
 {
 	struct aux_cursor_stop stop = { .size = sizeof(stop) };
 	int rc = 0;
@@ -67,11 +69,13 @@ static int print_calls(struct aux_cursor *c, long n, struct aux_diag *diag)
 		rc = aux_cursor_move(c, AUX_CURSOR_CALL, AUX_CURSOR_BACK, &stop, diag);
 		if (rc || stop.why == AUX_CURSOR_EDGE)
 			break;
-		if (stop.why == AUX_CURSOR_GAP)
+		if (stop.why == AUX_CURSOR_GAP) {
+			*lossy |= aux_gap_is_loss(stop.cause);
 			printf("# gap %s: %s\n", aux_gap_name(stop.cause),
 			       aux_gap_text(stop.cause));
-		else
+		} else {
 			rc = print_call(c, diag);
+		}
 	}
 	return rc;
 }
@@ -98,10 +102,26 @@ static int print_callers(struct aux_cursor *c, struct aux_diag *diag)
 	return n < 0 ? n : 0;
 }
 
+/* Whether the file itself lacks something, as a cut one does; says what. */
+static bool print_missing(struct aux_cursor *c)
+{
+	struct aux_decode *d = aux_cursor_decode(c);
+	struct aux_decode_stats st = { .size = sizeof(st) };
+	char missing[256];
+
+	aux_decode_get_stats(d, &st);
+	if (!st.lossy)
+		return false;
+	aux_decode_missing(d, missing, sizeof(missing));
+	printf("# the recording is not whole, and more may have run: %s\n", missing);
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct aux_cursor *c;
+	bool lossy = false;
 	int rc;
 
 	if (argc < 2) {
@@ -110,12 +130,14 @@ int main(int argc, char **argv)
 	}
 	rc = aux_cursor_open(&c, argv[1], NULL, -1, &diag);
 	if (!rc)
-		rc = print_calls(c, argc > 2 ? strtol(argv[2], NULL, 10) : 10, &diag);
+		lossy = print_missing(c);
+	if (!rc)
+		rc = print_calls(c, argc > 2 ? strtol(argv[2], NULL, 10) : 10, &lossy, &diag);
 	if (!rc)
 		rc = print_callers(c, &diag);
 	if (rc)
 		fprintf(stderr, "last_calls: %s: %s\n", argv[1],
 			*diag.text ? diag.text : aux_strerror(rc));
 	aux_cursor_close(c);
-	return rc ? 1 : 0;
+	return rc ? 1 : lossy ? 3 : 0;
 }

@@ -119,6 +119,7 @@ int main(int argc, char **argv)
 					.flow = take_flow };
 	struct aux_diag diag = { 0 };
 	struct spots *s = calloc(1, sizeof(*s));
+	struct aux_decode_stats st = { .size = sizeof(st) };
 	int rc = s ? 0 : -AUX_E_NOMEM;
 
 	if (argc != 3) {
@@ -133,11 +134,14 @@ int main(int argc, char **argv)
 		sink.priv = s;
 		rc = aux_decode_run(s->d, &sink, &diag);
 		print_spots(s);
+		aux_decode_get_stats(s->d, &st);
 		aux_decode_close(s->d);
 	}
 	if (rc < 0)
 		fprintf(stderr, "source_lines: %s\n",
 			diag.code ? diag.text : aux_strerror(rc));
+	else if (st.lossy)
+		fprintf(stderr, "source_lines: parts are missing, more may have run\n");
 	free(s);
-	return rc < 0;
+	return rc < 0 ? 1 : st.lossy ? 3 : 0;
 }

@@ -3,6 +3,7 @@
  * libauxdecode: a recording as a place to be at. The contract is aux/cursor.h; places and
  * moves are decode/lib/replay's.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,18 @@ struct aux_cursor {
 #define PARTIAL (AUX_DECODE_ONE_TID | AUX_DECODE_ONE_CPU | AUX_DECODE_CHUNKS |	\
 		 AUX_DECODE_NO_TIMES)
 
+/* What was not found may be in what the recording lacks. */
+static void add_missing(const struct aux_cursor *c, struct aux_diag *diag)
+{
+	size_t n = strlen(diag->text);
+	char missing[sizeof(diag->text)];
+
+	aux_decode_missing(c->decode, missing, sizeof(missing));
+	if (*missing)
+		snprintf(diag->text + n, sizeof(diag->text) - n,
+			 "; the recording is not whole: %s", missing);
+}
+
 static int open_replay(struct aux_cursor *c, int64_t pid, struct aux_diag *diag)
 {
 	const struct replay_config config = { .session = c->decode->session, .pid = pid };
@@ -29,6 +42,8 @@ static int open_replay(struct aux_cursor *c, int64_t pid, struct aux_diag *diag)
 
 	if (!rc)
 		rc = aux_cursor_end(c, diag);
+	if (rc == -AUX_E_NOENT)
+		add_missing(c, diag);
 	return rc < 0 ? rc : 0;
 }
 
