@@ -496,9 +496,34 @@ function onHover(p, e) {
 		tip(e.clientX, e.clientY, ...tipText(h));
 }
 
+/* On paper nothing scrolls: all lanes as they are open or closed, as far as a canvas can be
+ * tall, and the details below. */
+const MOST_HEIGHT = 32000;
+
+function beginPrint() {
+	const box = $("scroller"), most = Math.floor(MOST_HEIGHT / (window.devicePixelRatio || 1));
+
+	if (!M.ready)
+		return;
+	box.scrollTop = 0;
+	box.style.height = `${Math.min(C.total, most)}px`;
+	document.documentElement.classList.add("printing");
+	drawAll();
+	if (C.total > most)
+		$("range").textContent += ", and not all of the lanes: close some of them";
+}
+
+function endPrint() {
+	document.documentElement.classList.remove("printing");
+	$("scroller").style.height = "";
+	drawAll();
+}
+
 function setUpChart() {
 	const box = $("scroller"), mini = $("mini");
 
+	addEventListener("beforeprint", beginPrint);
+	addEventListener("afterprint", endPrint);
 	box.addEventListener("pointerdown", onDown);
 	box.addEventListener("pointermove", onMove);
 	box.addEventListener("pointerup", onUp);
