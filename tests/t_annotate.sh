@@ -288,6 +288,27 @@ gcc -O1 -g -o "$s/inlined" "$s/inlined.c" && "$auxcap" -q -e soft_pt//u -o "$s/i
 "$auxdecode" annotate triple "$s/inlined.data" >"$s/out" 2>"$s/log"
 is $? 1 "a function that was inlined everywhere: status 1"
 that "and where to is said" "$s/log" grep -q 'triple was inlined: its code is in that of main,' "$s/log"
+# without a symbol and without unwind tables a function has no known end; its calls are there
+gcc -O1 -fno-asynchronous-unwind-tables -fno-inline -o "$s/bare" -x c - <<'C'
+#include <stdio.h>
+int triple(int n)
+{
+	return n * 3;
+}
+int main(int argc, char **argv)
+{
+	return printf("%d\n", triple(argc) + triple(argc + 1) + !argv) < 0;
+}
+C
+place=$(nm "$s/bare" | sed -n 's/^0*\([0-9a-f]*\) T triple$/[bare+0x\1]/p')
+strip "$s/bare"
+"$auxcap" -q -e soft_pt//u -o "$s/bare.data" -- "$s/bare" >/dev/null 2>"$s/log"
+ok $? "a stripped program" "$s/log"
+"$auxdecode" annotate "${place:-none}" "$s/bare.data" >"$s/out" 2>"$s/log"
+is $? 1 "a function without a symbol: status 1"
+that "the reason, and what shows it" "$s/log" grep -qF "$place has no symbol, and no unwind table says where it ends, if it ran; \`auxdecode calls --symbol '$place' " "$s/log"
+is "$(wc -l <"$s/out")" 0 "and nothing else is shown for it"
+is "$("$auxdecode" calls --symbol "$place" "$s/bare.data" 2>/dev/null | grep -cF "$place")" 2 "which it does"
 "$auxdecode" annotate --to html -n 3 -o "$s/a.html" "$d" 2>"$s/log"
 is $? 0 "a page" || cat "$s/log"
 python3 - "$s/a.html" "$s/cover_flow.c/json" <<'PY'

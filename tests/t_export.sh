@@ -125,6 +125,37 @@ is "$(awk '/^call/ && $6 == "worker" { n++; ns += $3; i += $4; own += $5 } END {
 	"$(sqlite3 -separator ' ' "$out/sqlite" "SELECT count(*), sum(end - start), sum(insns), sum(self_ns)
 		FROM calls JOIN functions f ON f.id = function WHERE f.name = 'worker'")" \
 	"firefox: with --symbol each of its calls is a marker, as sqlite has them"
+# of calls that wait, where self and what is on top differ
+"$auxcap" -q -e soft_pt/tsc,mtc,cyc/u -o "$SCRATCH/waits.data" -- "$programs/waits" >/dev/null 2>"$SCRATCH/err"
+ok $? "a recording of threads that wait" "$SCRATCH/err"
+export_to sqlite "$SCRATCH/waits.data"
+export_to firefox "$SCRATCH/waits.data" --symbol '/./'
+python3 - "$out/firefox" "$out/sqlite" >"$out/why" <<'END'
+import collections, decimal, json, sqlite3, sys
+doc = json.load(open(sys.argv[1]), parse_float=decimal.Decimal)
+strings, got = doc["shared"]["stringArray"], collections.Counter()
+for t in doc["threads"]:
+    m = t["markers"]
+    for name, start, end, d in zip(m["name"], m["startTime"], m["endTime"], m["data"]):
+        if d["type"] == "Call":
+            ns = int((decimal.Decimal(end) - decimal.Decimal(start)) * 1000000) if end is not None else 0
+            got[strings[name], int(t["tid"]), ns, d["insns"], d["self"], d["offCpu"], d["totalOffCpu"]] += 1
+rows, total = {}, {}
+for i, up, name, tid, ns, insns, own, off in sqlite3.connect(sys.argv[2]).execute(
+        'SELECT c.id, parent, f.name, tid, c."end" - c.start, c.insns, self_ns, off_cpu_ns FROM calls c'
+        ' JOIN functions f ON f.id = function JOIN threads t ON t.id = thread'):
+    rows[i], total[i] = (name, tid, ns, insns, own, off, up), 0
+for i in rows:
+    up, off = i, rows[i][5]
+    while up:
+        total[up] += off
+        up = rows[up][6]
+want = collections.Counter((*r[:6], total[i]) for i, r in rows.items())
+print(len(got), list((want - got).items())[:3], list((got - want).items())[:3])
+waits = [k for k in got if k[2] - k[4] > 900000]
+sys.exit(want != got or len(waits) < 5)
+END
+ok $? "firefox: each call's self time, and off CPU with and without callees, as sqlite has them" "$out/why"
 for n in 1 2 5 10 11 40 100; do
 	export_to jsonl "$SCRATCH/threads.data" -n "$n"
 	echo "$n $(grep -c '"type":"call"\|"type":"event"' "$out/jsonl")"

@@ -163,9 +163,9 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 		       "was on, or the recording lost it";
 	if (v->report.n_insns && unnamed[0] && o->filter.n_symbols &&
 	    advice_is_place(o->filter.symbols[0]) && !strstr(unnamed, "; ")) {
-		snprintf(text, sizeof(text), "%.200s has no symbol, so it is not known "
-			 "where it ends; `auxdecode calls` shows its calls, --module is "
-			 "all of a file", o->filter.symbols[0]);
+		snprintf(text, sizeof(text), "%.200s has no symbol, and no unwind table "
+			 "says where it ends, if it ran; `auxdecode calls` shows its "
+			 "calls, --module is all of a file", o->filter.symbols[0]);
 		return text;
 	}
 	if (v->report.n_insns && unnamed[0]) {

@@ -517,6 +517,8 @@ static int mark_call(struct firefox *f, struct firefox_track *tr,
 	outbuf_str(out, ",\"self\":");
 	firefox_put_u64(out, call_self_ns(&s->self));
 	outbuf_str(out, ",\"offCpu\":");
+	firefox_put_u64(out, s->self.off_ns);
+	outbuf_str(out, ",\"totalOffCpu\":");
 	firefox_put_u64(out, s->total.off_ns);
 	outbuf_str(out, ",\"end\":\"");
 	outbuf_str(out, export_end_name(s->how));
