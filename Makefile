@@ -128,7 +128,9 @@ PROGRAM := $(filter-out $(APART:%=$(BUILD)/obj/decode/lib/%/%),$(DECODE)) \
 
 .DELETE_ON_ERROR:
 .PHONY: all
-all: $(PROGRAMS)
+# A library that was made once stays as new as the headers and programs beside it, for
+# `make install` installs what is there.
+all: $(PROGRAMS) $(if $(wildcard $(BUILD)/libauxdecode.so),lib)
 	@echo "have: $(HAVE)"
 
 $(BUILD)/auxcap: $(CAPTURE) $(BUILD)/libshared.a
@@ -539,7 +541,8 @@ clean:
 	rm -rf $(BUILD)
 help:
 	@echo 'make                  build/auxcap, build/auxdecode, build/auxkit-qemu.so'
-	@echo 'make lib              libauxdecode, shared and static, for programs of your own'
+	@echo 'make lib              libauxdecode, shared and static, for programs of your own;'
+	@echo '                      make keeps it up to date from then on'
 	@echo 'make demo             records a real program on this machine and decodes it'
 	@echo 'make check            all tests; check-quick: without the long ones'
 	@echo 'make check-kernel     capture on a real kernel in QEMU, part of check'

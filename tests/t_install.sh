@@ -12,6 +12,10 @@ quiet_make() {
 }
 quiet_make install DESTDIR="$root" PREFIX=/opt/auxkit
 ok $? "make install" "$SCRATCH/make"
+# so a library that is there must not be older than the rest
+env -u MAKEFLAGS -u MFLAGS make -n BUILD="$BUILD" ${SAN:+SAN=$SAN} -W decode/lib/api/api.c >"$SCRATCH/plan" 2>&1
+that "make alone makes the library anew, too, where there is one" "$SCRATCH/plan" \
+	grep -q -e '-soname,libauxdecode.so' "$SCRATCH/plan"
 that "nothing is compiled on the way" "$SCRATCH/make" not grep -qE ' -c -o |LD|CC' "$SCRATCH/make"
 for f in bin/auxcap bin/auxdecode libexec/auxkit/auxkit-qemu.so share/man/man1/auxcap.1 \
 	share/man/man1/auxdecode.1 share/man/man1/auxdecode-calls.1 share/man/man7/auxkit-glossary.7 \
