@@ -84,8 +84,9 @@ uint64_t step_call_arg(const struct step_thread *t, unsigned i)
 }
 
 /*
- * At a stop by PTRACE_SYSCALL x0 has one of the kernel's ERESTART codes; at one by a step
- * the kernel has moved the PC back to the call already, where it is the next instruction.
+ * The kernel moves the PC back to a call that may run again before it shows another stop:
+ * at one by a step it has done so; at one by PTRACE_SYSCALL it is still to, and x0 has
+ * its ERESTART code. Either way the call is the next instruction.
  */
 int64_t step_call_result(struct step_thread *t)
 {
@@ -94,9 +95,10 @@ int64_t step_call_result(struct step_thread *t)
 
 	step_regs_read(t->tid, &now);
 	x0 = (int64_t)now.regs[0];
-	t->restart = now.pc != t->insn.ip &&
-		     ((x0 <= -ERESTARTSYS && x0 >= -ERESTARTNOHAND) ||
-		      x0 == -ERESTART_RESTARTBLOCK);
+	t->restart = false;
+	if (now.pc != t->insn.ip && ((x0 <= -ERESTARTSYS && x0 >= -ERESTARTNOHAND) ||
+				     x0 == -ERESTART_RESTARTBLOCK))
+		t->ip = t->insn.ip;
 	return x0;
 }
 
@@ -144,10 +146,11 @@ bool step_has_moved(const struct step_thread *t, uint64_t ip)
 				    insn->cls == A64_CALL) && insn->target == ip));
 }
 
-/* It ended, or is to be run once more. */
+/* It is stepped as any other instruction. */
 bool step_is_restart(const struct step_thread *t, uint64_t ip)
 {
-	return ip == t->ip || ip == t->ip - STEP_CALL_BYTES;
+	(void)t, (void)ip;
+	return false;
 }
 
 static uint32_t word_of(const uint8_t *bytes)

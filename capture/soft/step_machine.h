@@ -50,8 +50,8 @@ bool step_is_32bit(pid_t tid);
 
 uint64_t step_call_number(const struct step_thread *t);
 uint64_t step_call_arg(const struct step_thread *t, unsigned i);
-/* It came back: its result. t->regs stays as before it, t->restart says whether the kernel
- * may run it again. */
+/* It came back: its result. t->regs stays as before it. Where the kernel may run it again
+ * t->ip is there, or t->restart is set if the kernel does so within the next step. */
 int64_t step_call_result(struct step_thread *t);
 /* A thread that was attached to: was it in a call that may be run again? */
 bool step_call_broken(struct step_thread *t);
@@ -73,7 +73,7 @@ enum step_trap step_trap_kind(const siginfo_t *si);
 bool step_trap_is(const siginfo_t *si, bool int3);
 /* The thread stopped at ip by a step: has t->insn run, as far as ip tells? */
 bool step_has_moved(const struct step_thread *t, uint64_t ip);
-/* After a call that the kernel runs again: where its end is shown. */
+/* t->restart: has the call been run again, of which a stop at ip shows the end? */
 bool step_is_restart(const struct step_thread *t, uint64_t ip);
 
 /* ---- instructions ---- */
