@@ -102,7 +102,7 @@ record "threads" soft_pt/tsc,mtc,cyc/u "$programs/threads" && {
 	ok $? "the page names nothing outside of it" "$SCRATCH/why"
 	grep -q 'Complete: nothing was lost' "$page"
 	ok $? "it says that nothing was lost"
-	browser "threads" check "$page" collatz 200
+	browser "threads" check "$page" collatz
 }
 
 # Threads that name themselves late have these names, and not the one they began with.
@@ -120,7 +120,7 @@ STATUS=3 OPTIONS="--inject-overflow 3" record "with a gap" soft_pt/tsc,mtc,cyc,p
 	sums "gaps"
 	grep -q 'Not complete' "$page" && grep -q 'overflow' "$page"
 	ok $? "it says that it is not complete, and why"
-	browser "gaps" check "$page" collatz 200
+	browser "gaps" check "$page" collatz
 	grep -q "a gap's link leads to it" "$SCRATCH/checks"
 	ok $? "gaps: there is one to go to"
 }
@@ -128,7 +128,7 @@ STATUS=3 OPTIONS="--inject-overflow 3" record "with a gap" soft_pt/tsc,mtc,cyc,p
 record "python" soft_pt/tsc,mtc/u /usr/bin/python3 -c 'print(sum(i * i for i in range(200000)))' && {
 	report "python" 0
 	sums "python"
-	browser "python" check "$page" py 200
+	browser "python" check "$page" py
 	report "smaller" 0 --max-size 600K
 	cp "$SCRATCH/err" "$SCRATCH/said"
 	sums "smaller"
@@ -138,7 +138,7 @@ record "python" soft_pt/tsc,mtc/u /usr/bin/python3 -c 'print(sum(i * i for i in 
 	ok $? "by merging calls"
 	not grep -q 'max-size' "$SCRATCH/said" && not grep -q '<dt>Size</dt>' "$page"
 	ok $? "nothing is said of a size that is kept"
-	browser "smaller" check "$page" py 200
+	browser "smaller" check "$page" py
 	report "too small" 0 --max-size 20K
 	cp "$SCRATCH/err" "$SCRATCH/said"
 	sums "too small"

@@ -6,7 +6,7 @@
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-RANDOM=${SEED:=$$}
+RANDOM=${SEED:=1}
 note "SEED=$SEED"
 N=${N:-5}
 [ -z "$FULL" ] || N=100
