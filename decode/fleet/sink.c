@@ -26,6 +26,7 @@ struct fleet_sink {
 	/* count and gaps */
 	struct counter counter;
 	uint32_t stream, pid, tid;	/* of counter.run */
+	struct count_pool *pool;	/* count */
 	/* hot, flame, calls */
 	struct flowtree tree;
 	/* latency */
@@ -39,6 +40,7 @@ static void close_sink(void *sink)
 	if (!k)
 		return;
 	counter_fini(&k->counter);
+	count_pool_free(k->pool);
 	flowtree_fini(&k->tree);
 	find_watch_free(k->watch);
 	fleet_rows_free(k->rows);
@@ -127,30 +129,72 @@ static int open_count(void **sink, const struct sink_env *env, const void *confi
 
 	(void)diag;
 	*sink = k;
-	if (!k)
+	if (!k || count_pool_new(&k->pool, env->host))
 		return -AUX_E_NOMEM;
 	k->counter.mismatch = note_mismatch;
 	return counter_init(&k->counter, env->host);
+}
+
+/* What follows is of this thread. */
+static int begin_count(struct fleet_sink *k, uint32_t stream, uint32_t pid, uint32_t tid)
+{
+	int err = 0;
+
+	if (tid != k->tid || stream != k->stream || pid != k->pid) {
+		err = flush_count(k);
+		k->tid = tid;
+		k->pid = pid;
+		k->stream = stream;
+	}
+	return err;
 }
 
 static int flow_count(void *sink, const struct flow_ctx *ctx, const struct aux_flow *ev, size_t n)
 {
 	struct fleet_sink *k = sink;
 	struct sink_report *to = k->env.report, *from = &k->counter.report;
-	int err = 0;
+	int err = begin_count(k, ctx->stream, ctx->pid, ctx->tid);
 
-	if (ctx->tid != k->tid || ctx->stream != k->stream || ctx->pid != k->pid) {
-		err = flush_count(k);
-		k->tid = ctx->tid;
-		k->pid = ctx->pid;
-		k->stream = ctx->stream;
-	}
 	if (!err)
 		err = counter_add(&k->counter, ctx, ev, n);
 	to->n_insns += from->n_insns;
 	to->n_mismatches += from->n_mismatches;
 	*from = (struct sink_report){ 0 };
 	return err;
+}
+
+static int new_count_part(void **partial, const void *sink)
+{
+	return count_part_new(partial, ((const struct fleet_sink *)sink)->pool);
+}
+
+static int join_count_run(void *sink, struct count_part_run *run)
+{
+	struct fleet_sink *k = sink;
+	struct count_run *sum = &k->counter.run;
+	int err = begin_count(k, run->stream, run->pid, run->tid);
+
+	k->env.report->n_insns += run->run.n;
+	sum->n += run->run.n;
+	sum->n_branches += run->run.n_branches;
+	sum->n_gaps += run->run.n_gaps;
+	sum->n_payloads += run->run.n_payloads;
+	return err;
+}
+
+static void join_count_mismatch(void *sink, const struct count_part_mismatch *m)
+{
+	struct sink_report *report = ((struct fleet_sink *)sink)->env.report;
+
+	report->n_mismatches++;
+	report->n_insns += m->ev.n;
+}
+
+static int join_count(void *sink, void *partial, uint32_t stint)
+{
+	const struct count_part_to to = { sink, join_count_run, join_count_mismatch };
+
+	return count_part_join(partial, stint, &to);
 }
 
 static int finish_count(void *sink, struct aux_diag *diag)
@@ -172,8 +216,11 @@ static int finish_count(void *sink, struct aux_diag *diag)
 	.partial_join = join_tree, .partial_free = flowpart_free
 
 const struct sink_ops fleet_sink_count = {
-	.name = "map", .needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT, .open = open_count,
-	.flow = flow_count, .finish = finish_count, .close = close_sink,
+	.name = "map", .needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT | SINK_THREAD_ORDER,
+	.open = open_count, .flow = flow_count, .finish = finish_count, .close = close_sink,
+	.partial_new = new_count_part, .partial_flow = count_part_flow,
+	.partial_end = count_part_end, .partial_join = join_count,
+	.partial_free = count_part_free,
 };
 
 /* ---- gaps ---- */

@@ -38,7 +38,9 @@
 
 #include "common/markup.h"
 #include "common/diag.h"
+#include "common/iphash.h"
 #include "common/outbuf.h"
+#include "common/sha256.h"
 #include "common/x86_insn.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/sideband/sideband.h"
@@ -46,6 +48,49 @@
 #include "decode/sink/columns.h"
 #include "decode/sink/count.h"
 #include "decode/sink/sink.h"
+
+/* Of one thread, of one stream, or of all. */
+struct tally {
+	uint32_t id;
+	struct iphash hash;
+	uint64_t n_branches;
+	uint64_t n_gaps;
+	uint64_t n_payloads;
+	struct sha256 sha;
+	bool same_sha;		/* alone so far: the total's sha is its own */
+};
+
+/* Open addressing; slots hold indexes + 1 into v. */
+struct tallies {
+	struct tally **v;
+	size_t n, max;
+	uint32_t *slots;
+	size_t n_slots;
+	struct tally *current;
+};
+
+#define COUNT_DIGITS 5		/* of a number of instructions, up to 2^40 */
+
+struct count_totals {
+	struct tally all;
+	struct tallies threads, streams;
+	uint64_t powers[COUNT_DIGITS][256];	/* M^(digit << 8 * its place) */
+};
+
+struct count_config {
+	uint64_t limit;	/* -n, 0: none */
+	bool sha256;	/* --sha256: of the addresses, as u64 LE */
+};
+
+struct count {
+	struct sink_env env;
+	struct count_config config;
+	struct count_totals totals;
+	struct counter *counter;	/* NULL: a limit, a filter, SHA-256 */
+	struct walk *walk;		/* without counter */
+	struct count_run run;		/* without counter */
+	struct count_pool *pool;	/* NULL: no partial results */
+};
 
 /* ---- the totals ---- */
 
@@ -161,7 +206,8 @@ static int select_tally(const struct tally *all, struct tallies *t, uint32_t id)
 	return 0;
 }
 
-int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream)
+/* These are the current ones from now on. 0, or -AUX_E_NOMEM. */
+static int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream)
 {
 	if (select_tally(&t->all, &t->threads, tid) ||
 	    select_tally(&t->all, &t->streams, stream))
@@ -169,7 +215,9 @@ int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream)
 	return 0;
 }
 
-void count_totals_add(struct count_totals *t, struct count_run *run)
+/* Appends to the current ones, if there are any, and adds to all what has no order;
+ * empties the run. */
+static void count_totals_add(struct count_totals *t, struct count_run *run)
 {
 	struct tally *v[2] = { t->threads.current, t->streams.current };
 	struct iphash_block block = { .value = iphash_reduce(run->value),
@@ -1059,7 +1107,7 @@ static int open_count(void **sink, const struct sink_env *env,
 }
 
 /* The run ends: its thread or stream changes, or someone wants the totals. */
-void count_flush(struct count *c)
+static void count_flush(struct count *c)
 {
 	count_totals_add(&c->totals, c->counter ? &c->counter->run : &c->run);
 }
@@ -1104,6 +1152,49 @@ static int finish_count(void *sink, struct aux_diag *diag)
 	return 0;
 }
 
+/* ---- partial results: count_part.c ---- */
+
+static int new_partial(void **partial, const void *sink)
+{
+	const struct count *c = sink;
+
+	*partial = NULL;
+	return c->pool ? count_part_new(partial, c->pool) : -AUX_E_UNSUPPORTED;
+}
+
+static void join_mismatch(void *sink, const struct count_part_mismatch *m)
+{
+	struct count *c = sink;
+
+	c->env.report->n_mismatches++;
+	c->env.report->n_insns += m->ev.n;
+	if (!c->env.json)
+		print_mismatch(c->env.out, c->env.host, &m->ctx, &m->ev, m->err);
+}
+
+/* The report follows from the runs and the mismatches: it is not kept by stint. */
+static int join_run(void *sink, struct count_part_run *run)
+{
+	struct count *c = sink;
+	struct sink_report *report = c->env.report;
+
+	if (count_totals_select(&c->totals, run->tid, run->stream))
+		return -AUX_E_NOMEM;
+	report->n_insns += run->run.n;
+	report->n_lines += run->run.n;
+	report->n_payloads += run->run.n_payloads;
+	count_totals_add(&c->totals, &run->run);
+	return 0;
+}
+
+static int join_partial(void *sink, void *partial, uint32_t stint)
+{
+	const struct count_part_to to = { sink, join_run, join_mismatch };
+
+	count_flush(sink);
+	return count_part_join(partial, stint, &to);
+}
+
 /* table */
 static const struct option_row count_options[] = {
 	SINK_LIMIT(struct count_config, "stop after N instructions"),
@@ -1122,9 +1213,9 @@ const struct sink_ops sink_count = {
 	.flow = flow_count,
 	.finish = finish_count,
 	.close = close_count,
-	.partial_new = count_partial_new,
-	.partial_end = count_partial_end,
-	.partial_flow = count_partial_flow,
-	.partial_join = count_partial_join,
-	.partial_free = count_partial_free,
+	.partial_new = new_partial,
+	.partial_end = count_part_end,
+	.partial_flow = count_part_flow,
+	.partial_join = join_partial,
+	.partial_free = count_part_free,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_count's parts: what adds up, and what it is added to.
+ * What adds up of the flow: instructions, branches, gaps, values.
  *
  * What runs in one thread of one stream is added up in a count_run, until
  * another runs; runs are appended to the tallies in the order of the flow. A
@@ -13,31 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/iphash.h"
-
-#include "common/sha256.h"
 #include "decode/lib/session/sink.h"
 #include "decode/lib/session/expand.h"
-
-/* Of one thread, of one stream, or of all. */
-struct tally {
-	uint32_t id;
-	struct iphash hash;
-	uint64_t n_branches;
-	uint64_t n_gaps;
-	uint64_t n_payloads;
-	struct sha256 sha;
-	bool same_sha;		/* alone so far: the total's sha is its own */
-};
-
-/* Open addressing; slots hold indexes + 1 into v. */
-struct tallies {
-	struct tally **v;
-	size_t n, max;
-	uint32_t *slots;
-	size_t n_slots;
-	struct tally *current;
-};
 
 struct count_run {
 	uint64_t value;		/* as iphash_join leaves it; 0 at first */
@@ -46,20 +23,6 @@ struct count_run {
 	uint32_t n_gaps;
 	uint32_t n_payloads;	/* values that the program wrote */
 };
-
-#define COUNT_DIGITS 5		/* of a number of instructions, up to 2^40 */
-
-struct count_totals {
-	struct tally all;
-	struct tallies threads, streams;
-	uint64_t powers[COUNT_DIGITS][256];	/* M^(digit << 8 * its place) */
-};
-
-/* These are the current ones from now on. 0, or -AUX_E_NOMEM. */
-int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream);
-/* Appends to the current ones, if there are any, and adds to all what has no order;
- * empties the run. */
-void count_totals_add(struct count_totals *t, struct count_run *run);
 
 /*
  * What a step or a kept path adds stays with it, in user: [0]
@@ -112,39 +75,41 @@ void counter_fini(struct counter *c);
 int counter_add(struct counter *c, const struct flow_ctx *ctx,
 		const struct aux_flow *ev, size_t n);
 
-/* count_part.c: partial results that are not in use, so that what they know of
- * the code is not lost. */
+/* ---- count_part.c: partial results, of whatever sink has a pool ---- */
+
+/* Partial results that are not in use, so that what they know of the code is not lost. */
 struct count_pool;
+
+/* What one thread ran in one stint. */
+struct count_part_run {
+	uint32_t pid, tid, stream, stint;
+	struct count_run run;
+};
+
+/* A range that does not fit the code; it is told when its stint is joined. */
+struct count_part_mismatch {
+	uint32_t stint;
+	struct flow_ctx ctx;
+	struct aux_flow ev;
+	int err;
+};
+
+/* What a partial result is joined to: both in the order of the flow, and may empty what
+ * they get. An error of run ends the join; there is none of mismatch. */
+struct count_part_to {
+	void *priv;
+	int (*run)(void *priv, struct count_part_run *run);
+	void (*mismatch)(void *priv, const struct count_part_mismatch *m);
+};
 
 int count_pool_new(struct count_pool **pool, const struct sink_host *host);
 void count_pool_free(struct count_pool *pool);
-
-/* count.c */
-struct count_config {
-	uint64_t limit;	/* -n, 0: none */
-	bool sha256;	/* --sha256: of the addresses, as u64 LE */
-};
-
-struct count {
-	struct sink_env env;
-	struct count_config config;
-	struct count_totals totals;
-	struct counter *counter;	/* NULL: a limit, a filter, SHA-256 */
-	struct walk *walk;		/* without counter */
-	struct count_run run;		/* without counter */
-	struct count_pool *pool;	/* NULL: no partial results */
-};
-
-/* Adds the run up that is not in the totals yet, and its report. */
-void count_flush(struct count *c);
-
-/* count_part.c: as in session/sink.h */
-int count_partial_new(void **partial, const void *sink);
-int count_partial_flow(void *partial, uint32_t stint,
-		       const struct flow_ctx *ctx, const struct aux_flow *ev,
-		       size_t n);
-int count_partial_end(void *partial);
-int count_partial_join(void *sink, void *partial, uint32_t stint);
-void count_partial_free(void *partial);
+/* As in session/sink.h, but for the pool, and for whom the join is. */
+int count_part_new(void **partial, struct count_pool *pool);
+int count_part_flow(void *partial, uint32_t stint, const struct flow_ctx *ctx,
+		    const struct aux_flow *ev, size_t n);
+int count_part_end(void *partial);
+int count_part_join(void *partial, uint32_t stint, const struct count_part_to *to);
+void count_part_free(void *partial);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * count: partial results. A worker adds up a chunk; what comes of it is a list
+ * Partial results of counting. A worker adds up a chunk; what comes of it is a list
  * of runs, one for each stint, and a list of the ranges that do not fit the code.
- * The session's thread appends the runs to the totals and prints the mismatches.
+ * The session's thread hands them to the sink, stint by stint.
  *
  * A counter is with the partial result that a worker fills, and then goes to the
  * sink's pool with all that it knows of the code: the next chunk needs the same. So
@@ -14,23 +14,7 @@
 
 #include "common/array.h"
 
-#include "decode/sink/columns.h"
 #include "decode/sink/count.h"
-
-/* What one thread ran in one stint. */
-struct partial_run {
-	uint32_t tid, stream, stint;
-	struct count_run run;
-};
-
-/* A range that does not fit the code; it is printed when its stint is
- * joined. */
-struct mismatch {
-	uint32_t stint;
-	struct flow_ctx ctx;
-	struct aux_flow ev;
-	int err;
-};
 
 /*
  * Filled by the worker that has the chunk, then read by the session's thread,
@@ -41,9 +25,9 @@ struct partial {
 	struct count_pool *pool;
 	struct idle_counter *counter;	/* NULL: from the pool when flow comes. Its
 					 * run is that of: */
-	uint32_t tid, stream, stint;
-	struct partial_run *runs;	/* by stint */
-	struct mismatch *mismatches;	/* by stint */
+	uint32_t pid, tid, stream, stint;
+	struct count_part_run *runs;	/* by stint */
+	struct count_part_mismatch *mismatches;	/* by stint */
 	size_t n_runs, cap_runs, n_mismatches, cap_mismatches;
 	/* the session's: */
 	size_t joined_runs, joined_mismatches;
@@ -115,7 +99,7 @@ static int keep_mismatch(void *priv, const struct flow_ctx *ctx,
 		       sizeof(*p->mismatches)))
 		return -AUX_E_NOMEM;
 	p->mismatches[p->n_mismatches++] =
-		(struct mismatch){ p->stint, *ctx, *ev, err };
+		(struct count_part_mismatch){ p->stint, *ctx, *ev, err };
 	return 0;
 }
 
@@ -180,23 +164,18 @@ static struct partial *take_partial(struct count_pool *pool)
 	return p;
 }
 
-int count_partial_new(void **partial, const void *sink)
+int count_part_new(void **partial, struct count_pool *pool)
 {
-	const struct count *c = sink;
-	struct partial *p;
+	struct partial *p = take_partial(pool);
 
-	*partial = NULL;
-	if (!c->pool)
-		return -AUX_E_UNSUPPORTED;
-	p = take_partial(c->pool);
+	*partial = p;
 	if (!p)
 		return -AUX_E_NOMEM;
-	p->pool = c->pool;
-	*partial = p;
+	p->pool = pool;
 	return 0;
 }
 
-void count_partial_free(void *partial)
+void count_part_free(void *partial)
 {
 	struct partial *p = partial;
 
@@ -218,30 +197,31 @@ static int save_run(struct partial *p)
 		return 0;
 	if (array_grow(&p->runs, p->n_runs, &p->cap_runs, sizeof(*p->runs)))
 		return -AUX_E_NOMEM;
-	p->runs[p->n_runs++] = (struct partial_run){
-		p->tid, p->stream, p->stint, *run,
+	p->runs[p->n_runs++] = (struct count_part_run){
+		p->pid, p->tid, p->stream, p->stint, *run,
 	};
 	*run = (struct count_run){ 0 };
 	return 0;
 }
 
-int count_partial_flow(void *partial, uint32_t stint,
-		       const struct flow_ctx *ctx, const struct aux_flow *ev,
-		       size_t n)
+int count_part_flow(void *partial, uint32_t stint, const struct flow_ctx *ctx,
+		    const struct aux_flow *ev, size_t n)
 {
 	struct partial *p = partial;
 
 	if (!p->counter && take_counter(p))
 		return -AUX_E_NOMEM;
-	if ((p->stint != stint || p->tid != ctx->tid || p->stream != ctx->stream) && save_run(p))
+	if ((p->stint != stint || p->tid != ctx->tid || p->stream != ctx->stream ||
+	     p->pid != ctx->pid) && save_run(p))
 		return -AUX_E_NOMEM;
+	p->pid = ctx->pid;
 	p->tid = ctx->tid;
 	p->stream = ctx->stream;
 	p->stint = stint;
 	return counter_add(&p->counter->c, ctx, ev, n);
 }
 
-int count_partial_end(void *partial)
+int count_part_end(void *partial)
 {
 	struct partial *p = partial;
 	int rc = save_run(p);
@@ -251,47 +231,20 @@ int count_partial_end(void *partial)
 	return rc;
 }
 
-static void join_mismatches(struct count *c, struct partial *p, uint32_t stint)
+int count_part_join(void *partial, uint32_t stint, const struct count_part_to *to)
 {
-	struct sink_report *report = c->env.report;
-
-	for (; p->joined_mismatches < p->n_mismatches; p->joined_mismatches++) {
-		struct mismatch *m = &p->mismatches[p->joined_mismatches];
-
-		if (m->stint > stint)
-			break;
-		report->n_mismatches++;
-		report->n_insns += m->ev.n;
-		if (!c->env.json)
-			print_mismatch(c->env.out, c->env.host, &m->ctx,
-				       &m->ev, m->err);
-	}
-}
-
-/* The report follows from the runs and the mismatches: it is not kept by
- * stint. */
-int count_partial_join(void *sink, void *partial, uint32_t stint)
-{
-	struct count *c = sink;
-	struct sink_report *report = c->env.report;
 	struct partial *p = partial;
 	int rc = save_run(p);
 
-	if (rc == 0)
-		count_flush(c);
-	join_mismatches(c, p, stint);
-	while (rc == 0 && p->joined_runs < p->n_runs) {
-		struct partial_run *run = &p->runs[p->joined_runs];
+	for (; p->joined_mismatches < p->n_mismatches; p->joined_mismatches++) {
+		struct count_part_mismatch *m = &p->mismatches[p->joined_mismatches];
 
-		if (run->stint > stint)
+		if (m->stint > stint)
 			break;
-		if (count_totals_select(&c->totals, run->tid, run->stream))
-			return -AUX_E_NOMEM;
-		report->n_insns += run->run.n;
-		report->n_lines += run->run.n;
-		report->n_payloads += run->run.n_payloads;
-		count_totals_add(&c->totals, &run->run);
-		p->joined_runs++;
+		to->mismatch(to->priv, m);
 	}
+	while (rc == 0 && p->joined_runs < p->n_runs &&
+	       p->runs[p->joined_runs].stint <= stint)
+		rc = to->run(to->priv, &p->runs[p->joined_runs++]);
 	return rc;
 }
