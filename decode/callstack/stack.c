@@ -594,6 +594,13 @@ static void pass_away(struct calls *c, struct thread *t,
 		c->failed = c->ops->away(c->priv, &t->pub, span);
 }
 
+/* Nothing of it is traced now, so it may be off the CPU without a word in the trace. Where
+ * nothing of it ran yet, trace was not said to be off. */
+static inline bool is_unwatched(const struct thread *t)
+{
+	return t->off || t->lost || t->pend.what == PEND_START;
+}
+
 /* The thread's time up to ns, and of which kind it was; see struct
  * call_count. away: the thread may have been off the CPU. */
 static void pass_time(struct calls *c, struct thread *t, uint64_t ns, bool away)
@@ -605,7 +612,7 @@ static void pass_time(struct calls *c, struct thread *t, uint64_t ns, bool away)
 		t->pub.now.ns = ns;
 		return;
 	}
-	while ((away || t->off || t->lost) && host->off_cpu &&
+	while ((away || is_unwatched(t)) && host->off_cpu &&
 	       host->off_cpu(host->priv, t->pub.tid, t->pub.now.ns, ns, &span)) {
 		pass_on(t, span.from);
 		pass_away(c, t, &span);
@@ -628,7 +635,7 @@ static inline void advance_time(struct calls *c, struct thread *t,
 	t->ctx.tsc = ev->flags & AUX_FLOW_HAS_TSC ? ev->time.tsc : 0;
 	if (ev->time.ns <= t->pub.now.ns)
 		return;
-	if (t->off || t->lost)
+	if (is_unwatched(t))
 		pass_time(c, t, ev->time.ns, false);
 	else
 		t->pub.now.ns = ev->time.ns;

@@ -52,6 +52,8 @@ struct made {
 	uint64_t own, enters, leaves, branches;
 	uint8_t code[16];	/* behind each address */
 	char why[16];
+	char lane[256];		/* on which CPU it ran, and when on none */
+	struct off_span away;	/* of all threads; from 0: none */
 };
 
 static int give_symbol(void *priv, const struct space *space, uint64_t ip,
@@ -157,11 +159,45 @@ static int made_off(void *priv, struct call_thread *t, bool on)
 	return 0;
 }
 
+/* Apart from the log, too. */
+static int made_ran(void *priv, struct call_thread *t, uint32_t cpu, uint64_t from, uint64_t to)
+{
+	struct made *m = priv;
+	size_t n = strlen(m->lane);
+
+	(void)t;
+	snprintf(m->lane + n, sizeof(m->lane) - n, "%u:%u-%u ", cpu, (unsigned)from, (unsigned)to);
+	return 0;
+}
+
+static int made_away(void *priv, struct call_thread *t, const struct off_span *span)
+{
+	struct made *m = priv;
+	size_t n = strlen(m->lane);
+
+	(void)t;
+	snprintf(m->lane + n, sizeof(m->lane) - n, "-:%u-%u ", (unsigned)span->from,
+		 (unsigned)span->to);
+	return 0;
+}
+
+static bool made_off_cpu(void *priv, uint32_t tid, uint64_t from, uint64_t to,
+			 struct off_span *span)
+{
+	struct made *m = priv;
+
+	(void)tid;
+	*span = m->away;
+	return m->away.from >= from && m->away.to <= to && m->away.from;
+}
+
 static const struct calls_ops made_ops = { .enter = made_enter,
 					   .leave = made_leave,
 					   .turn = made_turn,
 					   .gap = made_gap,
-					   .off = made_off };
+					   .off = made_off,
+					   .ran = made_ran,
+					   .away = made_away };
 
 static void made_begin(struct made *m, unsigned flags)
 {

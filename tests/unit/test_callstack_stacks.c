@@ -165,6 +165,32 @@ static void test_threads(void)
 	       "threads, from CPU to CPU");
 }
 
+/* Whatever the trace says of it first, and whether the time passes between batches or in one:
+ * before anything of a thread runs it may have been off its CPU. */
+static void test_begin_off_cpu(bool in_batch, bool on)
+{
+	char what[80];
+
+	struct aux_flow ev[] = {
+		{ .kind = AUX_FLOW_TIME, .time.ns = 1600 },
+		{ .kind = AUX_FLOW_RANGE, .what = N, .flags = SIZE, .n = 2,
+		  .range = { MAIN, MAIN + 0x10 } },
+	};
+
+	made_begin(&m, 0);
+	m.host.off_cpu = made_off_cpu;
+	m.away = (struct off_span){ .from = 1200, .to = 1500, .cpu = -1 };
+	event(&m, AUX_FLOW_POWER, 0);
+	if (on)
+		event(&m, AUX_FLOW_TRACE_ON, MAIN);
+	m.ctx.time_ns = in_batch ? 1000 : 1600;
+	calls_flow(m.c, &m.ctx, in_batch ? ev : ev + 1, in_batch ? 2 : 1);
+	made_end(&m);
+	snprintf(what, sizeof(what), "off its CPU before it ran%s%s", on ? ", trace on" : "",
+		 in_batch ? ", in one batch" : "");
+	is_str(m.lane, "0:1000-1200 -:1200-1500 0:1500-1600 ", what);
+}
+
 /* A path gives what its ranges do; so does one that is not kept. */
 static void test_paths(void)
 {
@@ -242,6 +268,8 @@ int main(void)
 			    "the same of what was not");
 	test_filter();
 	test_threads();
+	for (int i = 0; i < 4; i++)
+		test_begin_off_cpu(i & 1, i & 2);
 	test_paths();
 	return plan_done();
 }
