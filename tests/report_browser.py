@@ -100,8 +100,8 @@ class Browser:
 class Page:
     def __init__(self, browser, width=1360, height=820, dark=False):
         self.b = browser
-        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = browser.call("Target.attachToTarget", targetId=target,
+        self.target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = browser.call("Target.attachToTarget", targetId=self.target,
                                     flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(domain + ".enable")
@@ -241,8 +241,9 @@ def shots(path, where):
         b.close()
 
 
-def main_tasks(browser):
-    """Milliseconds of CPU of the longest tasks of the pages' main threads, traced."""
+def main_tasks(browser, page):
+    """Milliseconds of CPU of the longest tasks of the page's main thread, traced. The browser
+    has pages of its own, whose tasks are none of ours: ours is where its scripts run."""
     browser.call("Tracing.end")
     events = []
     while True:
@@ -255,8 +256,8 @@ def main_tasks(browser):
             break
         else:
             browser.events.append(e)
-    main = {(e["pid"], e["tid"]) for e in events
-            if e["name"] == "thread_name" and e["args"]["name"] == "CrRendererMain"}
+    main = {(e["pid"], e["tid"]) for e in events if e["name"] == "FireAnimationFrame"
+            and e["args"]["data"]["frame"] == page.target}
     return sorted((e.get("tdur", e.get("dur", 0)) / 1000 for e in events
                    if e.get("ph") == "X" and (e["pid"], e["tid"]) in main
                    and e["name"].endswith("RunTask")), reverse=True)
@@ -712,12 +713,12 @@ def tasks(path):
     try:
         p = Page(b)
         b.call("Tracing.start", transferMode="ReportEvents",
-               traceConfig={"includedCategories": ["toplevel"]})
+               traceConfig={"includedCategories": ["toplevel", "devtools.timeline"]})
         if not p.open(path):
             return 1
         ready = p.js("Math.round(performance.now())")
         drive(p)
-        longest = main_tasks(b)
+        longest = main_tasks(b, p)
         print(ready, round(longest[0], 1) if longest else "-")
         return not longest
     finally:

@@ -9,24 +9,29 @@
  */
 const SLICE = 40000;	/* nodes between two pauses */
 
-/* The own time and numbers of each node of a lane, made once. */
-function ownOf(d) {
-	if (d.ownLen)
-		return d;
-	d.ownLen = new Float64Array(d.n);
-	d.ownInsns = d.insns.slice();
-	d.ownCycles = d.cycles.slice();
+async function addOwn(d) {
+	const len = new Float64Array(d.n), insns = d.insns.slice(), cycles = d.cycles.slice();
+
 	for (let i = 0; i < d.n; i++) {
 		const p = d.parent[i];
 
-		d.ownLen[i] += d.len[i];
+		if (i % SLICE === SLICE - 1)
+			await pause();
+		len[i] += d.len[i];
 		if (p < 0)
 			continue;
-		d.ownLen[p] -= d.len[i];
-		d.ownInsns[p] -= d.insns[i];
-		d.ownCycles[p] -= d.what[i] >> 6 & MERGED ? 0 : d.cycles[i];
+		len[p] -= d.len[i];
+		insns[p] -= d.insns[i];
+		cycles[p] -= d.what[i] >> 6 & MERGED ? 0 : d.cycles[i];
 	}
-	return d;
+	return Object.assign(d, { ownLen: len, ownInsns: insns, ownCycles: cycles });
+}
+
+/* The own time and numbers of each node of a lane, made once: who asks meanwhile waits for
+ * the same. */
+function ownOf(d) {
+	d.own ||= addOwn(d);
+	return d.own;
 }
 
 const overlap = (from, to, a, b) => Math.max(0, Math.min(to, b) - Math.max(from, a));
@@ -79,7 +84,7 @@ const middle = (s, a, b) => (Math.max(s[0], a) + Math.min(s[1], b)) / 2;
 
 /* What a lane did between a and b, into a call tree (flame.js) below its own root. */
 async function addLane(tree, lane, a, b, sum) {
-	const d = lane.data ? ownOf(lane.data) : null;
+	const d = lane.data ? await ownOf(lane.data) : null;
 	const root = tree.add(0, ROOT_NODE, laneName(lane)), at = d ? new Int32Array(d.n) : null;
 	const own = d ? new Float64Array(d.n) : null, met = [];
 
@@ -279,7 +284,7 @@ function spread(values, from, to, amount) {
 
 /* Own instructions lie between the calls inside of a frame. */
 async function heatOfInsns(values, lane) {
-	const d = ownOf(lane.data), stack = [], at = [];
+	const d = await ownOf(lane.data), stack = [], at = [];
 
 	const run = (i, to) => {
 		const from = at[at.length - 1];
