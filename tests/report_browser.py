@@ -719,7 +719,8 @@ def tasks(path):
         ready = p.js("Math.round(performance.now())")
         drive(p)
         longest = main_tasks(b, p)
-        print(ready, round(longest[0], 1) if longest else "-")
+        if longest:
+            print(ready, round(longest[0], 1))
         return not longest
     finally:
         b.close()

@@ -98,6 +98,17 @@ same_ids() { # TEXT FILE
 	ok $? "buildid-list, $1: $(wc -l <"$SCRATCH/want") lines as perf's" "$SCRATCH/diff"
 }
 same_ids "a recording by software" "$data"
+python3 - "$data" "$SCRATCH/damaged" <<'END'
+import struct, sys
+b = bytearray(open(sys.argv[1], "rb").read())
+at, size = struct.unpack_from("<QQ", b, 40)
+ids = struct.unpack_from("<Q", b, at + size + (16 if b[72] & 2 else 0))[0]	# behind tracing data
+struct.pack_into("<H", b, ids + 6, 3)		# the first entry is of 3 bytes
+open(sys.argv[2], "wb").write(b)
+END
+"$auxdecode" buildid-list "$SCRATCH/damaged" >"$SCRATCH/got" 2>"$SCRATCH/err"
+is $? 3 "buildid-list, a damaged list: status 3"
+that "and it is told" "$SCRATCH/err" grep -q "list of build ids is damaged" "$SCRATCH/err"
 same_ids "an ELF file" "$programs/hello_asm"
 that "which has one" "$SCRATCH/want" grep -qE '^[0-9a-f]{40}$' "$SCRATCH/want"
 "$auxcap" -q -o - -- "$programs/threads" >"$SCRATCH/piped" 2>"$SCRATCH/err" </dev/null

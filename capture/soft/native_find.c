@@ -96,8 +96,8 @@ void soft_find_native(struct soft_native *n)
 
 	*n = (struct soft_native){ 0 };
 	if (access("/proc/self/maps", R_OK)) {
-		snprintf(n->why, sizeof(n->why), "there is no /proc here, in which a program's "
-			 "code is read");
+		snprintf(n->why, sizeof(n->why), "/proc is not mounted, and a program's code is "
+			 "read through it");
 		snprintf(n->fix, sizeof(n->fix), "mount -t proc proc /proc");
 		return;
 	}

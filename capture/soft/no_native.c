@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * In the place of step_native*.c where no code cache is: copies of code are made of
+ * In the place of step_native*.c where there is no code cache: copies are made of
  * x86-64 instructions alone, so no thread is ever in one and all are stepped.
  */
 #include "capture/soft/step.h"

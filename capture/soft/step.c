@@ -733,7 +733,7 @@ static int refuse_blind(struct step *st)
 	if (!access("/proc/self/maps", R_OK))
 		return 0;
 	return diag_set(st->diag, AUX_E_TARGET, AUX_NO_OFFSET,
-			"no program can be followed without /proc, in which its code is read: "
+			"/proc is not mounted, and a program's code is read through it: "
 			"mount -t proc proc /proc");
 }
 

@@ -37,6 +37,7 @@ struct buildids {
 	void *seen;		/* tsearch: struct file_id */
 	uint64_t n;
 	uint64_t without;	/* MMAP2 records of files of which no id is known */
+	bool broken;		/* the header's list cannot be read to its end */
 };
 
 static int compare_ids(const void *a, const void *b)
@@ -131,21 +132,25 @@ static int add_entry(struct buildids *b, const uint8_t *p, size_t len)
 	return add_id(b, path, strnlen(path, len - ENTRY_PATH), p + ENTRY_ID, size);
 }
 
-/* A malformed entry ends the section: the next cannot be found. */
+/* A malformed entry ends the section, since the next cannot be found; broken says so. */
 static int read_section(struct buildids *b)
 {
 	struct aux_bytes s = { 0 };
 	uint16_t size;
-	int rc = 0;
+	int rc = aux_reader_feature(b->r, AUX_FEAT_BUILD_ID, &s, NULL);
 
-	if (aux_reader_feature(b->r, AUX_FEAT_BUILD_ID, &s, NULL) <= 0)
+	b->broken = rc < 0;
+	if (rc <= 0)
 		return 0;
+	rc = 0;
 	while (s.len >= sizeof(struct perf_event_header) && !rc) {
 		memcpy(&size, s.data + offsetof(struct perf_event_header, size),
 		       sizeof(size));
 		size = aux_reader_info(b->r)->swapped ? __builtin_bswap16(size) : size;
-		if (size < sizeof(struct perf_event_header) || size > s.len)
+		if (size < sizeof(struct perf_event_header) || size > s.len) {
+			b->broken = true;
 			break;
+		}
 		rc = add_entry(b, s.data, size);
 		s.data += size;
 		s.len -= size;
@@ -181,12 +186,15 @@ static int put_all(struct buildids *b)
 	outbuf_flush(b->out);
 	if (rc || next < 0)
 		cmd_failed(b->o->path, rc ? rc : next, &diag);
+	if (b->broken)
+		cmd_warn(b->o->path, "the header's list of build ids is damaged: those behind "
+			 "the damage are missing, but for what records have");
 	if (rc || (next < 0 && !b->n))
 		return CMD_FAILED;
-	if (!b->n)
+	if (!b->n && !b->broken)
 		cmd_warn(b->o->path, "no build id is in it%s", b->without ?
 			 ": perf record writes them at its end, unless it has -B" : "");
-	return next < 0 ? CMD_GAPS : CMD_OK;
+	return next < 0 || b->broken ? CMD_GAPS : CMD_OK;
 }
 
 static int put_json(struct buildids *b)

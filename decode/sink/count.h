@@ -3,7 +3,7 @@
  * What adds up of the flow: instructions, branches, gaps, values.
  *
  * What runs in one thread of one stream is added up in a count_run, until
- * another runs; runs are appended to the tallies in the order of the flow. A
+ * another runs; runs are added up in the order of the flow. A
  * run is a number of bytes that can wait, and be made elsewhere: count_part.c.
  */
 #ifndef DECODE_SINK_COUNT_H
@@ -94,8 +94,8 @@ struct count_part_mismatch {
 	int err;
 };
 
-/* What a partial result is joined to: both in the order of the flow, and may empty what
- * they get. An error of run ends the join; there is none of mismatch. */
+/* What a partial result is joined to. Both are called in the order of the flow; run may empty
+ * what it gets, and its error ends the join. */
 struct count_part_to {
 	void *priv;
 	int (*run)(void *priv, struct count_part_run *run);
