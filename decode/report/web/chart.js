@@ -175,14 +175,19 @@ function choose(what) {
 
 /* ---- what is where ---- */
 
+/* Where an item of a level begins and ends: the finest has each node alone. */
+const itemStart = (data, level, i) => level.s ? level.s[i] : data.start[level.node[i]];
+const itemEnd = (data, level, i) => level.e ? level.e[i] :
+	data.start[level.node[i]] + data.len[level.node[i]];
+
 /* The first item of a row that ends behind a place. */
-function findFrom(level, depth, at) {
+function findFrom(data, level, depth, at) {
 	let low = level.row[depth], high = level.row[depth + 1];
 
 	while (low < high) {
 		const mid = (low + high) >> 1;
 
-		if (level.e[mid] <= at)
+		if (itemEnd(data, level, mid) <= at)
 			low = mid + 1;
 		else
 			high = mid;
@@ -229,12 +234,15 @@ function hit(x, y) {
 
 	if (d && depth < d.rows) {
 		const level = levelFor(d, tick);
-		let i = findFrom(level, depth, at - tick);
+		let i = findFrom(d, level, depth, at - tick);
 		let best = -1, far = 2 * tick;
 
-		for (; i < level.row[depth + 1] && level.s[i] <= at + 2 * tick; i++) {
-			const away = at < level.s[i] ? level.s[i] - at :
-				at > level.e[i] ? at - level.e[i] : 0;
+		for (; i < level.row[depth + 1]; i++) {
+			const from = itemStart(d, level, i), to = itemEnd(d, level, i);
+			const away = at < from ? from - at : at > to ? at - to : 0;
+
+			if (from > at + 2 * tick)
+				break;
 
 			if (away < far) {
 				best = i;

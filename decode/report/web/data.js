@@ -6,7 +6,8 @@
  */
 function makeDecoder(post) {
 	const MERGED = 1, EXTRA = 1 << 15, AWAY = 1 << 14, FEW = 3000;
-	const lanes = new Map();
+	const lanes = new Map();	/* that are being read, by their number */
+	let span = 1, scratch = new Float64Array(0);
 
 	function fromBase64(text) {
 		const s = atob(text), out = new Uint8Array(s.length);
@@ -25,161 +26,235 @@ function makeDecoder(post) {
 		if (typeof DecompressionStream === "undefined")
 			throw new Error("this browser cannot unpack the page's data " +
 					"(DecompressionStream): take one of 2023 or later");
-		const stream = new Blob([bytes]).stream()
-			.pipeThrough(new DecompressionStream("deflate"));
+		const stream = new DecompressionStream("deflate");
+		const to = stream.writable.getWriter(), parts = [];
+		/* What is wrong with the bytes, the reader tells. */
+		const written = Promise.allSettled([to.write(bytes), to.close()]);
 
-		return new Uint8Array(await new Response(stream).arrayBuffer());
+		for (const from = stream.readable.getReader();;) {
+			const { value, done } = await from.read();
+
+			if (done)
+				break;
+			parts.push(value);
+		}
+		await written;
+		return oneArray(parts, Uint8Array);
 	}
 
-	/* Columns of varints: c[i] is a reader of the next number. */
+	/* Columns: n numbers each, as varints. */
 	function columns(bytes) {
 		const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
 		const n = view.getUint32(0, true), more = view.getUint32(8, true);
-		const c = [];
-		let at = 16;
+		const at = [];
+		let p = 16;
 
 		for (let i = 0; i < view.getUint32(4, true); i++) {
-			const len = view.getUint32(at, true);
-			let p = at + 4;
-
-			c.push(() => {
-				let b = bytes[p++], v = b & 127, scale = 128;
-
-				while (b > 127) {
-					b = bytes[p++];
-					v += (b & 127) * scale;
-					scale *= 128;
-				}
-				return v;
-			});
-			at += 4 + len;
+			at.push(p + 4);
+			p += 4 + view.getUint32(p, true);
 		}
-		return { n, more, c };
+		return { n, more, bytes, at };
 	}
 
-	const signed = (v) => v % 2 ? -(v + 1) / 2 : v / 2;
-
-	function addNodes(bytes) {
-		const { n, more, c } = columns(bytes);
-		const b = { n, start: new Float64Array(n), len: new Float64Array(n),
-			    insns: new Float64Array(n), cycles: new Float64Array(n),
-			    func: new Uint32Array(n), site: new Uint32Array(n),
-			    depth: new Uint16Array(n), what: new Uint16Array(n),
-			    away: new Float64Array(n), extra: [] };
-		let start = 0, depth = 0;
+	/* n numbers of a column, and the largest of them. They lie where the next ones will. */
+	function numbers(c, column, n) {
+		if (scratch.length < n)
+			scratch = new Float64Array(n);
+		const bytes = c.bytes, v = scratch.subarray(0, n);
+		let p = c.at[column], max = 0, most = 0;
 
 		for (let i = 0; i < n; i++) {
-			depth += signed(c[0]());
-			start += c[1]();
-			b.depth[i] = depth;
-			b.start[i] = start;
-			b.len[i] = c[2]();
-			b.insns[i] = c[3]();
-			b.cycles[i] = c[4]();
-			b.func[i] = c[5]();
-			b.what[i] = c[6]();
-			b.site[i] = c[7]();
-			if (b.what[i] & EXTRA)
-				b.extra.push(c[8](), c[8](), c[8]());
-			if (b.what[i] & AWAY)
-				b.away[i] = c[9]();
+			let b = bytes[p++];
+
+			if (b < 128) {
+				v[i] = b;
+				if (b > max)
+					max = b;
+				continue;
+			}
+			let value = b & 127, scale = 128;
+
+			do {
+				b = bytes[p++];
+				value += (b & 127) * scale;
+				scale *= 128;
+			} while (b > 127);
+			v[i] = value;
+			if (value > most)
+				most = value;
 		}
-		if (!lanes.has(more))
-			lanes.set(more, []);
-		lanes.get(more).push(b);
+		return { v, max: Math.max(max, most) };
 	}
 
-	function join(blocks) {
-		let n = 0, at = 0, nx = 1;
+	/* A page has ten million nodes: a column is as narrow as its numbers are, and one
+	 * of zeros is never written to. */
+	const WIDER = new Map([[Uint16Array, [0xffff, Uint32Array]],
+			       [Uint32Array, [0xffffffff, Float64Array]],
+			       [Float64Array, [Infinity]]]);
 
-		for (const b of blocks)
-			n += b.n;
-		const l = { n, start: new Float64Array(n), len: new Float64Array(n),
-			    insns: new Float64Array(n), cycles: new Float64Array(n),
-			    func: new Uint32Array(n), site: new Uint32Array(n),
-			    depth: new Uint16Array(n), what: new Uint16Array(n),
-			    away: new Float64Array(n), extra: new Uint32Array(n) };
-		const more = [];
-
-		for (const b of blocks) {
-			for (const k of ["start", "len", "insns", "cycles", "func",
-					 "site", "depth", "what", "away"])
-				l[k].set(b[k], at);
-			for (let i = 0; i < b.n; i++)
-				if (b.what[i] & EXTRA)
-					l.extra[at + i] = nx++;
-			for (const v of b.extra)
-				more.push(v);
-			at += b.n;
-		}
-		l.more = new Float64Array(more);
-		return l;
+	function newLane(n) {
+		return { n, start: new Float64Array(n), len: new Uint32Array(n),
+			 insns: new Uint32Array(n), cycles: new Uint32Array(n),
+			 func: new Uint16Array(n), site: new Uint16Array(n),
+			 depth: new Uint16Array(n), what: new Uint16Array(n),
+			 away: new Float64Array(n), extra: new Uint32Array(n),
+			 more: [], filled: 0, n_extra: 0 };
 	}
 
-	/* parent, the node behind all that is inside, and nodes by rows. */
-	function link(l) {
-		const stack = [];
-		let deepest = 0;
+	function put(l, key, c, column, n) {
+		const { v, max } = numbers(c, column, n);
 
+		for (let w; max > (w = WIDER.get(l[key].constructor))[0];)
+			l[key] = w[1].from(l[key]);
+		if (max)
+			l[key].set(v, l.filled);
+	}
+
+	/* Differences, as sums. */
+	function addUp(to, v, at) {
+		let sum = 0;
+
+		for (let i = 0; i < v.length; i++)
+			to[at + i] = sum += v[i];
+	}
+
+	/* The same of signed ones: 0, -1, 1, -2, .. */
+	function addUpSigned(to, v, at) {
+		let sum = 0;
+
+		for (let i = 0; i < v.length; i++) {
+			const d = v[i] | 0;
+
+			to[at + i] = sum += d >>> 1 ^ -(d & 1);
+		}
+	}
+
+	/* What few nodes have: those with the bit in what. */
+	function putFew(l, c, n, at) {
+		let extra = 0, away = 0;
+
+		for (let i = at; i < at + n; i++) {
+			if (l.what[i] & EXTRA) {
+				l.extra[i] = ++l.n_extra;
+				extra += 3;
+			}
+			if (l.what[i] & AWAY)
+				away++;
+		}
+		if (extra)
+			l.more.push(numbers(c, 8, extra).v.slice());
+		if (!away)
+			return;
+		const v = numbers(c, 9, away).v;
+
+		away = 0;
+		for (let i = at; i < at + n; i++)
+			if (l.what[i] & AWAY)
+				l.away[i] = v[away++];
+	}
+
+	function addNodes(bytes) {
+		const c = columns(bytes), n = c.n, l = lanes.get(c.more), at = l.filled;
+
+		addUpSigned(l.depth, numbers(c, 0, n).v, at);
+		addUp(l.start, numbers(c, 1, n).v, at);
+		["len", "insns", "cycles", "func", "what", "site"].forEach((key, i) =>
+			put(l, key, c, i + 2, n));
+		putFew(l, c, n, at);
+		l.filled += n;
+		if (l.filled === l.n)
+			finish(c.more);
+	}
+
+	function oneArray(parts, type) {
+		const v = new type(parts.reduce((n, p) => n + p.length, 0));
+		let at = 0;
+
+		for (const p of parts) {
+			v.set(p, at);
+			at += p.length;
+		}
+		return v;
+	}
+
+	/* The parent of each node, and the node behind all that is inside. Returns how many
+	 * nodes each row has. */
+	function link(depth, parent, after) {
+		const stack = new Int32Array(65536), deep = new Int32Array(65536);
+		const row = new Uint32Array(65536), n = depth.length;
+		let top = 0;
+
+		for (let i = 0; i < n; i++) {
+			const d = depth[i];
+
+			while (top > 0 && deep[top - 1] >= d)
+				after[stack[--top]] = i;
+			parent[i] = top > 0 ? stack[top - 1] : -1;
+			stack[top] = i;
+			deep[top++] = d;
+			row[d]++;
+		}
+		while (top > 0)
+			after[stack[--top]] = n;
+		return row;
+	}
+
+	/* Nodes by rows; at: where each row goes on. */
+	function byRows(depth, node, at) {
+		for (let i = 0; i < depth.length; i++)
+			node[at[depth[i]]++] = i;
+	}
+
+	function addRows(l) {
 		l.parent = new Int32Array(l.n);
 		l.after = new Uint32Array(l.n);
-		for (let i = 0; i < l.n; i++) {
-			while (stack.length && l.depth[stack[stack.length - 1]] >= l.depth[i])
-				l.after[stack.pop()] = i;
-			l.parent[i] = stack.length ? stack[stack.length - 1] : -1;
-			stack.push(i);
-			if (l.depth[i] > deepest)
-				deepest = l.depth[i];
-		}
-		while (stack.length)
-			l.after[stack.pop()] = l.n;
-		l.rows = l.n ? deepest + 1 : 0;
-		const row = new Uint32Array(l.rows + 1), at = new Uint32Array(l.rows + 1);
-		const s = new Float64Array(l.n), e = new Float64Array(l.n);
-		const node = new Uint32Array(l.n);
+		const each = link(l.depth, l.parent, l.after);
 
-		for (let i = 0; i < l.n; i++)
-			row[l.depth[i] + 1]++;
+		l.rows = 1 + each.findLastIndex((n) => n > 0);
+		const row = new Uint32Array(l.rows + 1), node = new Uint32Array(l.n);
+
 		for (let d = 0; d < l.rows; d++)
-			at[d + 1] = row[d + 1] += row[d];
-		for (let i = 0; i < l.n; i++) {
-			const k = at[l.depth[i]]++;
-
-			s[k] = l.start[i];
-			e[k] = l.start[i] + l.len[i];
-			node[k] = i;
-		}
-		l.levels = [{ step: 0, row, s, e, node }];
+			row[d + 1] = row[d] + each[d];
+		byRows(l.depth, node, row.slice());
+		l.levels = [{ step: 0, row, node }];
 	}
 
-	/* What is shorter than step goes together, up to a step. */
+	/* A row of a level from first to end, into a coarser one behind its k items. What
+	 * is shorter than step goes together, up to a step. Returns how many it has then. */
+	function coarserRow(start, len, fine, first, end, to, k, step) {
+		const { s, e, node } = to, none = k;
+
+		for (let i = first; i < end; i++) {
+			const it = fine.node[i], from = fine.s ? fine.s[i] : start[it];
+			const until = fine.s ? fine.e[i] : from + len[it];
+
+			if (k > none && until - s[k - 1] < step) {
+				if (len[it] > len[node[k - 1]])
+					node[k - 1] = it;
+				if (until > e[k - 1])
+					e[k - 1] = until;
+				continue;
+			}
+			s[k] = from;
+			e[k] = until;
+			node[k++] = it;
+		}
+		return k;
+	}
+
 	function coarser(l, fine, step) {
 		const n = fine.node.length, row = new Uint32Array(l.rows + 1);
-		const s = new Float64Array(n), e = new Float64Array(n);
-		const node = new Uint32Array(n);
-		let k = 0;
+		const to = { s: new Float64Array(n), e: new Float64Array(n),
+			     node: new Uint32Array(n) };
 
-		for (let d = 0; d < l.rows; d++) {
-			const first = k;
-
-			for (let i = fine.row[d]; i < fine.row[d + 1]; i++) {
-				if (k > first && fine.e[i] - s[k - 1] < step) {
-					if (l.len[fine.node[i]] > l.len[node[k - 1]])
-						node[k - 1] = fine.node[i];
-					e[k - 1] = Math.max(e[k - 1], fine.e[i]);
-					continue;
-				}
-				s[k] = fine.s[i];
-				e[k] = fine.e[i];
-				node[k++] = fine.node[i];
-			}
-			row[d + 1] = k;
-		}
-		return { step, row, s: s.slice(0, k), e: e.slice(0, k),
-			 node: node.slice(0, k) };
+		for (let d = 0; d < l.rows; d++)
+			row[d + 1] = coarserRow(l.start, l.len, fine, fine.row[d], fine.row[d + 1],
+						to, row[d], step);
+		return { step, row, s: to.s.slice(0, row[l.rows]), e: to.e.slice(0, row[l.rows]),
+			 node: to.node.slice(0, row[l.rows]) };
 	}
 
-	function pyramid(l, span) {
+	function pyramid(l) {
 		let levels = 1;
 
 		for (let n = l.n; n > FEW; n /= 4)
@@ -189,13 +264,14 @@ function makeDecoder(post) {
 					      span / FEW / 4 ** i));
 	}
 
-	function finish(id, span) {
-		const l = join(lanes.get(id));
-		const transfer = [];
+	/* All its nodes are there. */
+	function finish(id) {
+		const l = lanes.get(id), transfer = [];
 
 		lanes.delete(id);
-		link(l);
-		pyramid(l, span);
+		l.more = oneArray(l.more, Float64Array);
+		addRows(l);
+		pyramid(l);
 		for (const o of [l, ...l.levels])
 			for (const k of Object.keys(o))
 				if (ArrayBuffer.isView(o[k]))
@@ -204,22 +280,12 @@ function makeDecoder(post) {
 	}
 
 	function tree(bytes) {
-		const { n, c } = columns(bytes);
-		const t = { n, depth: new Uint16Array(n), func: new Int32Array(n),
-			    calls: new Float64Array(n), own: [] };
-		let depth = 0;
+		const c = columns(bytes), n = c.n, depth = new Uint16Array(n);
 
-		for (let k = 0; k < 4; k++)
-			t.own.push(new Float64Array(n));
-		for (let i = 0; i < n; i++) {
-			depth += signed(c[0]());
-			t.depth[i] = depth;
-			t.func[i] = c[1]() - 7;
-			t.calls[i] = c[2]();
-			for (let k = 0; k < 4; k++)
-				t.own[k][i] = c[3 + k]();
-		}
-		return t;
+		addUpSigned(depth, numbers(c, 0, n).v, 0);
+		return { n, depth, func: Int32Array.from(numbers(c, 1, n).v, (v) => v - 7),
+			 calls: numbers(c, 2, n).v.slice(),
+			 own: [3, 4, 5, 6].map((k) => numbers(c, k, n).v.slice()) };
 	}
 
 	/* The page reads it when it is wanted; now it is to know of what there is some. */
@@ -227,10 +293,22 @@ function makeDecoder(post) {
 		post({ kind: "code", text, ids: JSON.parse(text).map((f) => f.i) }, []);
 	}
 
+	/* What is known of the recording comes before all nodes. */
+	function json(kind, value) {
+		if (kind === "json") {
+			span = Math.max(value.span, 1);
+			value.lanes.forEach((l, id) => {
+				if (l.nodes)
+					lanes.set(id, newLane(l.nodes));
+			});
+		}
+		post({ kind, value }, []);
+	}
+
 	return async function take(block) {
 		if (block.kind === "end") {
-			for (const id of [...lanes.keys()])
-				finish(id, block.span);
+			if (lanes.size)
+				throw new Error("some of the page's data is missing");
 			post({ kind: "end" }, []);
 			return;
 		}
@@ -243,8 +321,7 @@ function makeDecoder(post) {
 		else if (block.kind === "code")
 			code(new TextDecoder().decode(bytes));
 		else
-			post({ kind: block.kind,
-			       value: JSON.parse(new TextDecoder().decode(bytes)) }, []);
+			json(block.kind, JSON.parse(new TextDecoder().decode(bytes)));
 	};
 }
 
@@ -276,11 +353,11 @@ function makeWorker(onmessage) {
 
 const pause = () => new Promise((done) => { setTimeout(done, 0); });
 
-/* Reads all blocks of the page; a task for each. */
+/* Reads all blocks of the page, in tasks of a few milliseconds. */
 async function readBlocks(onmessage) {
 	const blocks = [...document.querySelectorAll("script.block")];
 	const reader = makeWorker(onmessage);
-	let span = 0;
+	let began = performance.now();
 
 	for (const b of blocks) {
 		const block = { kind: b.dataset.kind, z: b.dataset.z === "1",
@@ -288,7 +365,10 @@ async function readBlocks(onmessage) {
 
 		b.remove();
 		await reader.take(block);
-		await pause();
+		if (performance.now() - began > 8) {
+			await pause();
+			began = performance.now();
+		}
 	}
-	return { end: (s) => { span = s; return reader.take({ kind: "end", span }); } };
+	await reader.take({ kind: "end" });
 }

@@ -85,11 +85,12 @@ function drawLane(ctx, lane, y) {
 
 function drawRow(ctx, d, level, row, y, tick) {
 	const end = level.row[row + 1];
-	let i = findFrom(level, row, C.a), fill = "", edge = -1;
+	let i = findFrom(d, level, row, C.a), fill = "", edge = -1;
 
-	for (; i < end && level.s[i] < C.b; i++) {
+	for (; i < end && itemStart(d, level, i) < C.b; i++) {
 		const node = level.node[i];
-		let x = (level.s[i] - C.a) / tick, r = (level.e[i] - C.a) / tick;
+		let x = (itemStart(d, level, i) - C.a) / tick;
+		let r = (itemEnd(d, level, i) - C.a) / tick;
 
 		if (r - x < 1)
 			r = x + 1;
@@ -328,9 +329,10 @@ function measure(w) {
 
 		for (let row = 0; row < lane.data.rows; row++)
 			for (let i = level.row[row]; i < level.row[row + 1]; i++) {
-				const to = Math.min(w - 1, level.e[i] / M.span * w);
+				const from = itemStart(lane.data, level, i) / M.span * w;
+				const to = Math.min(w - 1, itemEnd(lane.data, level, i) / M.span * w);
 
-				for (let x = Math.floor(level.s[i] / M.span * w); x <= to; x++)
+				for (let x = Math.floor(from); x <= to; x++)
 					mini.depth[x] = Math.max(mini.depth[x], row + 1);
 			}
 		mini.deepest = Math.max(mini.deepest, Math.min(lane.data.rows, 200));

@@ -162,11 +162,12 @@ function drawActivity(ctx, lane, y, tick) {
 
 	for (let row = 0; row < most; row++) {
 		const h = Math.max(2, (row + 1) / most * (ACTIVITY - 3));
-		let i = findFrom(level, row, C.a), edge = -1;
+		let i = findFrom(d, level, row, C.a), edge = -1;
 
-		for (; i < level.row[row + 1] && level.s[i] < C.b; i++) {
-			const from = (level.s[i] - C.a) / tick, x = Math.max(edge, from, -2);
-			const r = Math.min(Math.max((level.e[i] - C.a) / tick, from + 0.7), C.w + 2);
+		for (; i < level.row[row + 1] && itemStart(d, level, i) < C.b; i++) {
+			const from = (itemStart(d, level, i) - C.a) / tick, x = Math.max(edge, from, -2);
+			const to = (itemEnd(d, level, i) - C.a) / tick;
+			const r = Math.min(Math.max(to, from + 0.7), C.w + 2);
 
 			/* many in one pixel must not push each other along the time */
 			if (r <= x)

@@ -359,16 +359,7 @@ async function begin() {
 	setUpCode();
 	addEventListener("hashchange", () => { if (M.ready) restoreState(location.hash); });
 	document.addEventListener("keydown", onKey);
-	let known;
-	const recording = new Promise((done) => { known = done; });
-	const reader = await readBlocks((m) => {
-		onMessage(m);
-		if (m.kind === "json")
-			known();
-	});
-
-	await recording;
-	await reader.end(M.span);
+	await readBlocks(onMessage);
 }
 
 begin().catch((err) => { $("loading").textContent = String(err); });
