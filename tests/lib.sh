@@ -78,7 +78,7 @@ matches() {
 	local n ends
 	# pipefail is not set: truthcmp's verdict is the pipe's
 	"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" |
-		"$truthcmp" "$truth" >"$SCRATCH/cmp"
+		"$truthcmp" -q "$truth" >"$SCRATCH/cmp"
 	ends=("${PIPESTATUS[@]}")
 	cat "$SCRATCH/err" >>"$SCRATCH/cmp"
 	n=$(sed -n 's/^total truth \([0-9]*\) .* threads \([0-9]*\) .*/\1 instructions, \2 threads/p' "$SCRATCH/cmp")

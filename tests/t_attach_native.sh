@@ -56,7 +56,7 @@ attached() {
 		elif grep -q memfd "$SCRATCH/after"; then
 			left=$((left + 1))
 		fi
-		"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" | "$truthcmp" "$truth" >"$SCRATCH/cmp"
+		"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" | "$truthcmp" -q "$truth" >"$SCRATCH/cmp"
 		if [ "${PIPESTATUS[*]}" = "0 0" ]; then
 			exact=$((exact + 1))
 		else
@@ -209,7 +209,7 @@ print(os.read(0, 100))' <"$SCRATCH/in" >"$SCRATCH/blocked" 2>&1 &
 	wait "$prog"
 	wait "$i"
 	is "$(tail -n 1 "$SCRATCH/blocked")" "b'line\\n'" "blocked: it reads what it waited for"
-	"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" | "$truthcmp" "$truth" >"$SCRATCH/cmp"
+	"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" | "$truthcmp" -q "$truth" >"$SCRATCH/cmp"
 	is "${PIPESTATUS[*]}" "0 0" "blocked: from there the flow is what ran" || sed 's/^/#   /' "$SCRATCH/cmp"
 }
 
