@@ -179,7 +179,8 @@ static int leave_kernel(struct calls *c, struct thread *t, struct move *m)
 }
 
 /*
- * A far return inside the kernel, or trace that is on again there, only pops.
+ * A far return inside the kernel, or trace that is on again there, only pops: what was
+ * interrupted goes on, in the kernel, so the interrupt's frame has returned.
  */
 static int enter_kernel(struct calls *c, struct thread *t, const struct move *m)
 {
@@ -193,7 +194,7 @@ static int enter_kernel(struct calls *c, struct thread *t, const struct move *m)
 	if (m->what == AUX_END_FAR || m->what == PEND_OFF) {
 		if (depth == UINT32_MAX)
 			return 0;
-		return calls_stack_pop_to(c, t, depth, CALL_END_KERNEL, 0);
+		return calls_stack_pop_to(c, t, depth, CALL_END_RET, 0);
 	}
 	return calls_stack_push(c, t, kind, 0, m->func, m->from, m->to,
 				m->next);

@@ -381,14 +381,26 @@ int calls_go(struct calls *c, struct thread *t, const struct move *m)
 
 /* ---- what runs ---- */
 
+/* The kernel's way in, where the program beside it is not traced: its name says for what. */
+static enum call_kind entry_kind(const struct func *f)
+{
+	const char *name = f->pub.name ? f->pub.name : "";
+
+	return !strncmp(name, "entry_", 6) ? CALL_SYSCALL : CALL_INTERRUPT;
+}
+
 /* What runs first gets a base frame: nothing is known of its callers. */
 static int begin(struct calls *c, struct thread *t, uint64_t to)
 {
 	struct func *f = calls_func_at(c->funcs, c->space, to);
+	enum call_kind kind = CALL_BASE;
 
 	if (!f)
 		return -AUX_E_NOMEM;
-	return calls_stack_push(c, t, CALL_BASE, 0, f, 0, to, 0);
+	if (t->left_kernel && is_kernel(to) && f->pub.start == to)
+		kind = entry_kind(f);
+	t->left_kernel = false;
+	return calls_stack_push(c, t, kind, 0, f, 0, to, 0);
 }
 
 /* Goes from pend to an address. last: the segment that ended with pend; NULL:
@@ -1135,6 +1147,17 @@ static enum call_untraced why_off(const struct thread *t)
 	return UNTRACED_FILTERED;
 }
 
+/*
+ * The kernel went on to the program, of which nothing is traced: a far branch, and then
+ * TIP.PGD without an address, as that is not for the tracer. All its frames have ended, and
+ * what it does next is another call of it.
+ */
+static bool leaves_kernel(const struct thread *t, const struct aux_flow *ev)
+{
+	return !t->off && !(ev->flags & AUX_FLOW_HAS_IP) && t->pend.what == AUX_END_FAR &&
+	       is_kernel(t->pend.from) && !t->wait && !calls_stack_kernel(t);
+}
+
 /* The first stop of trace ends what ran; later ones, and filters inside the
  * kernel, change nothing. */
 static int on_trace(struct calls *c, struct thread *t,
@@ -1157,6 +1180,11 @@ static int on_trace(struct calls *c, struct thread *t,
 		set_pend(t, (struct pend){ .from = ev->trace.ip,
 					   .next = ev->trace.ip,
 					   .what = PEND_OFF });
+	}
+	if (!on && leaves_kernel(t, ev)) {
+		rc = calls_stack_pop_to(c, t, 0, CALL_END_KERNEL, 0);
+		set_pend(t, (struct pend){ .what = PEND_START });
+		t->left_kernel = true;
 	}
 	t->aside = on && ev->flags & AUX_FLOW_HAS_IP && uprobes_has(ev->trace.ip) &&
 		   (t->pend.what != AUX_END_SYSCALL || t->pend.next != ev->trace.ip);

@@ -82,12 +82,19 @@ static bool parse_line(char *p, struct line *l)
 static int by_addr(const void *a, const void *b)
 {
 	const struct line *x = a, *y = b;
+	size_t ux, uy;
 
 	if (x->addr != y->addr)
 		return x->addr < y->addr ? -1 : 1;
-	/* the global name last, then the one that sorts first */
+	/* The best one last, by the rule of symbols.c: a global name, then fewer
+	 * underscores in front: what returns from an interrupt is not called
+	 * __irqentry_text_end. */
 	if ((x->type < 'a') != (y->type < 'a'))
 		return x->type < 'a' ? 1 : -1;
+	ux = strspn(x->name, "_");
+	uy = strspn(y->name, "_");
+	if (ux != uy)
+		return ux < uy ? 1 : -1;
 	return -strcmp(x->name, y->name);
 }
 
