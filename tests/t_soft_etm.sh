@@ -168,7 +168,9 @@ done
 
 # ---- code that is missing calls and returns, too ----
 
+# that the program loads: of the cross compiler, on an arm64 machine its own
 libs=/usr/aarch64-linux-gnu/lib
+[ "$(uname -m)" != aarch64 ] || libs=$(dirname "$(realpath /lib/ld-linux-aarch64.so.1)")
 mkdir -p "$SCRATCH/symfs$libs" "$SCRATCH/symfs$a64"
 cp -L "$a64"/* "$SCRATCH/symfs$a64/"
 cp -L "$libs/ld-linux-aarch64.so.1" "$SCRATCH/symfs$libs/"

@@ -181,16 +181,6 @@ static int made_away(void *priv, struct call_thread *t, const struct off_span *s
 	return 0;
 }
 
-static bool made_off_cpu(void *priv, uint32_t tid, uint64_t from, uint64_t to,
-			 struct off_span *span)
-{
-	struct made *m = priv;
-
-	(void)tid;
-	*span = m->away;
-	return m->away.from >= from && m->away.to <= to && m->away.from;
-}
-
 static const struct calls_ops made_ops = { .enter = made_enter,
 					   .leave = made_leave,
 					   .turn = made_turn,

@@ -165,6 +165,16 @@ static void test_threads(void)
 	       "threads, from CPU to CPU");
 }
 
+static bool made_off_cpu(void *priv, uint32_t tid, uint64_t from, uint64_t to,
+			 struct off_span *span)
+{
+	struct made *made = priv;
+
+	(void)tid;
+	*span = made->away;
+	return made->away.from >= from && made->away.to <= to && made->away.from;
+}
+
 /* Whatever the trace says of it first, and whether the time passes between batches or in one:
  * before anything of a thread runs it may have been off its CPU. */
 static void test_begin_off_cpu(bool in_batch, bool on)
