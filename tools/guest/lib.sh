@@ -41,14 +41,15 @@ deb_arch() {
 	esac
 }
 
-# check_kernel KERNEL ARCH. The newest is that of Debian's next release with its
+# check_kernel KERNEL ARCH. 6.12-16k has pages of 16 KB, which arm64 alone can. The newest is that of Debian's next release with its
 # backports: it is built with a compiler and on libraries that this machine lacks.
 check_kernel() {
 	case $1:$2 in
-	6.1:*|6.12:*) ;;
+	6.1:*|6.12:*|6.12-16k:arm64) ;;
+	6.12-16k:*) die "kernel 6.12-16k is for arm64, not $2" ;;
 	newest:x86_64) suite=trixie ;;
 	newest:*) die "kernel newest is for x86_64, not $2" ;;
-	*) die "kernel $1 is not 6.1, 6.12 or newest" ;;
+	*) die "kernel $1 is not 6.1, 6.12, 6.12-16k or newest" ;;
 	esac
 }
 
