@@ -15,6 +15,9 @@
 #include "tests/unit/mkperf.h"
 #include "tests/unit/tap.h"
 
+/* as or ld for x86-64, whatever this machine is. */
+#define X86_TOOL(name) "$(command -v x86_64-linux-gnu-" name " || echo " name ")"
+
 struct view {
 	struct mk mk;
 	struct aux_reader *r;

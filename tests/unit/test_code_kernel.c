@@ -162,8 +162,7 @@ static void module_file(const char *pack)
 	snprintf(list, sizeof(list), "%s", view_path("/list"));
 	make_list(list, MOVED);
 	snprintf(command, sizeof(command), "cd '%s/lib/modules' && rm -f m.ko* "
-		 "&& $(command -v x86_64-linux-gnu-as || echo as) -o m.ko m.s "
-		 "&& %s m.ko", root, pack);
+		 "&& " X86_TOOL("as") " -o m.ko m.s && %s m.ko", root, pack);
 	ok(mkelf_text(view_path("/mods/lib/modules/m.s"), source) &&
 	   system(command) == 0, "a module, %s", pack);
 	mk_init(&v.mk, 0);

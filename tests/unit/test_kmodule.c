@@ -71,7 +71,7 @@ static bool link_it(const char *object, char linked[256])
 		 "__x86_indirect_thunk_rax = 0x%" PRIx64 ";\n",
 		 BASE, BASE + 0x1000, EXT, EXT + 8, EXT + 16, EXT + 64);
 	return ok(mkelf_text(script, text), "a linker script") &&
-	       run("ld -e 0 -o '%2$s' -T \"$(dirname '%2$s')\"/script '%1$s'",
+	       run(X86_TOOL("ld") " -e 0 -o '%2$s' -T \"$(dirname '%2$s')\"/script '%1$s'",
 		   object, linked);
 }
 
@@ -152,7 +152,7 @@ int main(void)
 	snprintf(file, sizeof(file), "%s", view_path("/m.s"));
 	snprintf(object, sizeof(object), "%s", view_path("/m.ko"));
 	ok(mkelf_text(file, source), "made m.s");
-	if (run("as -o '%2$s' '%1$s'", file, object) &&
+	if (run(X86_TOOL("as") " -o '%2$s' '%1$s'", file, object) &&
 	    link_it(object, linked) &&
 	    ok(elfimage_open(&im, object) == 0 && elfimage_is_object(im) &&
 	       elfmodule_new(&m, im, BASE, find, NULL) == 0, "the module")) {
