@@ -238,7 +238,7 @@ struct thread {
 	int32_t cpu;		/* where it runs */
 	uint64_t run_from;	/* since then; 0: it is not known to */
 	bool off;		/* trace is off */
-	bool left_kernel;	/* for a program that is not traced: leaves_kernel() */
+	bool left_kernel;	/* to a program that is not traced: leaves_kernel() */
 	bool lost;		/* a gap came, and nothing was traced since */
 	bool aside;		/* in the page of uprobes: pass_aside() */
 	bool unseen;		/* pend leads to unseen_at: see is_unseen() */

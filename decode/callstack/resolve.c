@@ -105,16 +105,22 @@ static int chain_signal(struct calls *c, struct thread *t, struct move *m,
 	return end_signal(c, t, (uint32_t)(top - t->pub.frames) + 1);
 }
 
+/* Returns to the caller of the frame at depth; frames above it are unwound. */
+static int return_from(struct calls *c, struct thread *t, uint32_t depth)
+{
+	int rc = calls_stack_pop_to(c, t, depth + 1, CALL_END_UNWOUND, 0);
+
+	return rc ? rc : calls_stack_pop(c, t, CALL_END_RET, 0);
+}
+
 /* Trace was off: what runs now may be anywhere in the stack, or nowhere. */
 static int resume_trace(struct calls *c, struct thread *t, const struct move *m)
 {
 	uint32_t depth = calls_stack_find_back(t, m->to);
 	int rc;
 
-	if (depth != UINT32_MAX) {
-		rc = calls_stack_pop_to(c, t, depth + 1, CALL_END_UNWOUND, 0);
-		return rc ? rc : calls_stack_pop(c, t, CALL_END_RET, 0);
-	}
+	if (depth != UINT32_MAX)
+		return return_from(c, t, depth);
 	depth = calls_stack_find_func(t, m->func);
 	if (depth)
 		return calls_stack_pop_to(c, t, depth, CALL_END_UNWOUND,
@@ -179,8 +185,8 @@ static int leave_kernel(struct calls *c, struct thread *t, struct move *m)
 }
 
 /*
- * A far return inside the kernel, or trace that is on again there, only pops: what was
- * interrupted goes on, in the kernel, so the interrupt's frame has returned.
+ * A far return inside the kernel, or trace that is on again there, pushes nothing: an
+ * interrupt of the kernel has returned to it.
  */
 static int enter_kernel(struct calls *c, struct thread *t, const struct move *m)
 {
@@ -191,11 +197,8 @@ static int enter_kernel(struct calls *c, struct thread *t, const struct move *m)
 		return 0;
 	if (m->what == AUX_END_SYSCALL || t->pend.syscall)
 		kind = CALL_SYSCALL;
-	if (m->what == AUX_END_FAR || m->what == PEND_OFF) {
-		if (depth == UINT32_MAX)
-			return 0;
-		return calls_stack_pop_to(c, t, depth, CALL_END_RET, 0);
-	}
+	if (m->what == AUX_END_FAR || m->what == PEND_OFF)
+		return depth == UINT32_MAX ? 0 : return_from(c, t, depth);
 	return calls_stack_push(c, t, kind, 0, m->func, m->from, m->to,
 				m->next);
 }
@@ -682,14 +685,6 @@ static int unwind_to_func(struct calls *c, struct thread *t, struct func *f,
 	if (!*found || depth == t->pub.depth)
 		return 0;
 	return calls_stack_pop_to(c, t, depth, CALL_END_UNWOUND, CALL_GUESSED);
-}
-
-/* Returns to the caller of the frame at depth; frames above it are unwound. */
-static int return_from(struct calls *c, struct thread *t, uint32_t depth)
-{
-	int rc = calls_stack_pop_to(c, t, depth + 1, CALL_END_UNWOUND, 0);
-
-	return rc ? rc : calls_stack_pop(c, t, CALL_END_RET, 0);
 }
 
 bool calls_resolve_is_new(const struct calls *c, const struct thread *t,

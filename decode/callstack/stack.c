@@ -381,7 +381,8 @@ int calls_go(struct calls *c, struct thread *t, const struct move *m)
 
 /* ---- what runs ---- */
 
-/* The kernel's way in, where the program beside it is not traced: its name says for what. */
+/* The kernel is entered from a program that is not traced, so no instruction says why. The
+ * name of the entry does: those of system calls are entry_SYSCALL_64 and the like. */
 static enum call_kind entry_kind(const struct func *f)
 {
 	const char *name = f->pub.name ? f->pub.name : "";
@@ -1148,9 +1149,9 @@ static enum call_untraced why_off(const struct thread *t)
 }
 
 /*
- * The kernel went on to the program, of which nothing is traced: a far branch, and then
- * TIP.PGD without an address, as that is not for the tracer. All its frames have ended, and
- * what it does next is another call of it.
+ * Only the kernel is traced, and it returned to the program: a far branch ends the trace, and
+ * no address follows (a filter's TIP.PGD has one). All its frames have ended; whatever the
+ * kernel does next is a new entry.
  */
 static bool leaves_kernel(const struct thread *t, const struct aux_flow *ev)
 {

@@ -252,6 +252,37 @@ static void test_kernel(void)
 	       "-main.", "a signal, seen in the kernel");
 }
 
+/* Of the program beside it nothing is traced. */
+static void test_kernel_alone(void)
+{
+	made_begin(&m, 0);
+	go(&m, KFUNC, KFUNC + 0x20, AUX_END_FAR);
+	event(&m, AUX_FLOW_TRACE_OFF, 0);
+	event(&m, AUX_FLOW_TRACE_ON, KCALL);
+	go(&m, KCALL, KCALL + 0x10, C);
+	go(&m, KFUNC, KFUNC + 0x10, R);
+	go(&m, KCALL + 0x15, KCALL + 0x20, AUX_END_FAR);
+	event(&m, AUX_FLOW_TRACE_OFF, 0);
+	event(&m, AUX_FLOW_TRACE_ON, KFUNC);
+	go(&m, KFUNC, KFUNC + 0x20, N);
+	event(&m, AUX_FLOW_ASYNC, KFUNC + 0x25);
+	go(&m, KERNEL, KERNEL + 0x20, AUX_END_FAR);
+	go(&m, KFUNC + 0x25, KFUNC + 0x30, N);
+	is_str(made_end(&m), "+=kfunc -kfunck +~entry_SYSCALL_64 +kfunc -kfunc "
+	       "-entry_SYSCALL_64k +^kfunc +^entry -entry -kfunc.",
+	       "the kernel alone: its calls end where the program goes on");
+
+	made_begin(&m, 0);
+	go(&m, KERNEL, KERNEL + 0x10, C);
+	go(&m, KFUNC, KFUNC + 0x20, N);
+	event(&m, AUX_FLOW_TRACE_OFF, KFUNC + 0x25);
+	event(&m, AUX_FLOW_TRACE_ON, KFUNC + 0x25);
+	go(&m, KFUNC + 0x25, KFUNC + 0x30, R);
+	go(&m, KERNEL + 0x15, KERNEL + 0x20, N);
+	is_str(made_end(&m), "+=entry +kfunc -kfunc -entry.",
+	       "the kernel alone: a pause in it ends none");
+}
+
 int main(void)
 {
 	test_plain();
@@ -261,5 +292,6 @@ int main(void)
 	test_signals();
 	test_branches();
 	test_kernel();
+	test_kernel_alone();
 	return plan_done();
 }

@@ -27,6 +27,7 @@ enum {
 };
 #define KERNEL UINT64_C(0xffffffff81000000)
 #define KFUNC  UINT64_C(0xffffffff81000100)
+#define KCALL  UINT64_C(0xffffffff81000200)
 
 /* table */
 static const struct {
@@ -41,6 +42,7 @@ static const struct {
 	{ START, "_start" }, { SWITCH, "my_switch" },
 	{ THUNK, "__x86_indirect_thunk_rax" }, { YIELD, "yield" },
 	{ CO2, "co2" }, { KERNEL, "entry" }, { KFUNC, "kfunc" },
+	{ KCALL, "entry_SYSCALL_64" },
 };
 
 struct made {
