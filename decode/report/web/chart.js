@@ -175,7 +175,8 @@ function choose(what) {
 
 /* ---- what is where ---- */
 
-/* Where an item of a level begins and ends: the finest has each node alone. */
+/* Where an item of a level begins and ends. An item of the finest level is one node, so
+ * that level has no places of its own. */
 const itemStart = (data, level, i) => level.s ? level.s[i] : data.start[level.node[i]];
 const itemEnd = (data, level, i) => level.e ? level.e[i] :
 	data.start[level.node[i]] + data.len[level.node[i]];
@@ -243,7 +244,6 @@ function hit(x, y) {
 
 			if (from > at + 2 * tick)
 				break;
-
 			if (away < far) {
 				best = i;
 				far = away;

@@ -28,7 +28,7 @@ function makeDecoder(post) {
 					"(DecompressionStream): take one of 2023 or later");
 		const stream = new DecompressionStream("deflate");
 		const to = stream.writable.getWriter(), parts = [];
-		/* What is wrong with the bytes, the reader tells. */
+		/* Damaged bytes make both sides fail: the reader's error is the one thrown. */
 		const written = Promise.allSettled([to.write(bytes), to.close()]);
 
 		for (const from = stream.readable.getReader();;) {
@@ -56,7 +56,7 @@ function makeDecoder(post) {
 		return { n, more, bytes, at };
 	}
 
-	/* n numbers of a column, and the largest of them. They lie where the next ones will. */
+	/* n numbers of a column, and the largest of them: valid until the next call. */
 	function numbers(c, column, n) {
 		if (scratch.length < n)
 			scratch = new Float64Array(n);
@@ -177,11 +177,21 @@ function makeDecoder(post) {
 		return v;
 	}
 
-	/* The parent of each node, and the node behind all that is inside. Returns how many
-	 * nodes each row has. */
-	function link(depth, parent, after) {
-		const stack = new Int32Array(65536), deep = new Int32Array(65536);
-		const row = new Uint32Array(65536), n = depth.length;
+	/* How many rows: a page may have thousands of lanes, few of them deep. */
+	function countRows(depth) {
+		let deepest = -1;
+
+		for (let i = 0; i < depth.length; i++)
+			if (depth[i] > deepest)
+				deepest = depth[i];
+		return deepest + 1;
+	}
+
+	/* The parent of each node, and the node that follows all that is inside of it. Returns
+	 * how many nodes each row has. */
+	function link(depth, parent, after, rows) {
+		const stack = new Int32Array(rows), deep = new Int32Array(rows);
+		const row = new Uint32Array(rows), n = depth.length;
 		let top = 0;
 
 		for (let i = 0; i < n; i++) {
@@ -208,9 +218,8 @@ function makeDecoder(post) {
 	function addRows(l) {
 		l.parent = new Int32Array(l.n);
 		l.after = new Uint32Array(l.n);
-		const each = link(l.depth, l.parent, l.after);
-
-		l.rows = 1 + each.findLastIndex((n) => n > 0);
+		l.rows = countRows(l.depth);
+		const each = link(l.depth, l.parent, l.after, l.rows);
 		const row = new Uint32Array(l.rows + 1), node = new Uint32Array(l.n);
 
 		for (let d = 0; d < l.rows; d++)
