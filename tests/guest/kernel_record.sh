@@ -19,8 +19,9 @@ wait_for() {
 	done
 }
 
-# An event of a task patches the kernel's code, a second after the last one ended anew: there
-# is one from before the steps until all is recorded.
+# While an event of a task is open, the kernel's scheduler has other code (static keys, which
+# change a second after the last one was closed). One is open from before the steps until the
+# recording has ended, so that what is recorded is the code that was stepped.
 "${rec[@]}" -o /tmp/first.data -- sleep 10000 >/tmp/first.out 2>&1 &
 first=$!
 wait_for [ -s /tmp/first.data ]

@@ -10,6 +10,7 @@
 # program may begin. Its umask is where the steps begin, its kill, or N steps, where they
 # end. Writes DIR/step.stream and DIR/step.truth: an address for each instruction.
 import os
+import select
 import socket
 import struct
 import sys
@@ -61,6 +62,14 @@ class Stub:
                 self.buf = self.buf[at + 3:]
                 self.s.sendall(b"+")
                 return text[text.index(b"$") + 1:]
+            more = self.s.recv(65536)
+            if not more:
+                raise SystemExit("the guest has ended")
+            self.buf += more
+
+    def wait(self, seconds):
+        """While the guest runs; an error if it has ended."""
+        if select.select([self.s], [], [], seconds)[0]:
             more = self.s.recv(65536)
             if not more:
                 raise SystemExit("the guest has ended")
@@ -165,6 +174,12 @@ class Packets:
         self.out += b"\x01"
         self.on = False
 
+    def stop(self, ip):
+        """Tracing ends before the instruction at ip."""
+        self.flush()
+        self.out += b"\xdd" + struct.pack("<Q", ip)
+        self.disable()
+
     def event(self, ip, handler):
         """An interrupt or a fault before the instruction at ip."""
         self.flush()
@@ -252,11 +267,10 @@ def read_handlers(stub, table):
     return of
 
 
-def step_kernel():
-    stub, where, n = Stub(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+def step_kernel(stub, where, n):
     stub.go()
     while not os.path.exists(where + "/ready"):
-        time.sleep(0.1)
+        stub.wait(0.1)
     names = symbols(where + "/kallsyms")
     begin, end = names["__x64_sys_umask"], names["__x64_sys_kill"]
     stub.s.sendall(b"\x03")             # stop
@@ -281,9 +295,7 @@ def step_kernel():
         pc = to
         steps += 1
     if flow.packets.on:
-        flow.packets.event(pc, pc)      # FUP, TIP.PGD at the last address
-        del flow.packets.out[-9:]
-        flow.packets.out += b"\x01"
+        flow.packets.stop(pc)
     with open(where + "/step.truth", "w") as f:
         f.writelines("%x\n" % ip for ip in flow.truth)
     with open(where + "/step.part", "wb") as f:
@@ -291,14 +303,16 @@ def step_kernel():
     os.rename(where + "/step.part", where + "/step.stream")
     print("%d steps in %.0f s, %d instructions of the kernel, %d interrupts and faults, %d bytes" %
           (steps, time.time() - began, len(flow.truth), flow.events, len(flow.packets.out)))
-    stub.s.sendall(b"$D#44")
 
 
 def main():
+    stub, where = Stub(sys.argv[1]), sys.argv[2]
+
     try:
-        step_kernel()
-    finally:    # whatever went wrong: who waits for the steps need not wait any more
-        open(sys.argv[2] + "/stepped", "w").close()
+        step_kernel(stub, where, int(sys.argv[3]))
+    finally:    # even after an error the guest has to go on, and to know that this is over
+        open(where + "/stepped", "w").close()
+        stub.s.sendall(b"$D#44")        # detach: it runs
 
 
 main()
