@@ -41,8 +41,8 @@ deb_arch() {
 	esac
 }
 
-# check_kernel KERNEL ARCH. 6.12-16k has pages of 16 KB, which arm64 alone can. The newest is that of Debian's next release with its
-# backports: it is built with a compiler and on libraries that this machine lacks.
+# check_kernel KERNEL ARCH. 6.12-16k has pages of 16 KB, which arm64 alone can. The newest
+# is that of Debian's next release with its backports: it is built with a compiler and on libraries that this machine lacks.
 check_kernel() {
 	case $1:$2 in
 	6.1:*|6.12:*|6.12-16k:arm64) ;;
