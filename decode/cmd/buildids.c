@@ -187,8 +187,8 @@ static int put_all(struct buildids *b)
 	if (rc || next < 0)
 		cmd_failed(b->o->path, rc ? rc : next, &diag);
 	if (b->broken)
-		cmd_warn(b->o->path, "the header's list of build ids is damaged: those behind "
-			 "the damage are missing, but for what records have");
+		cmd_warn(b->o->path, "the header's list of build ids is damaged: those after the "
+			 "damage are missing, unless a record has them");
 	if (rc || (next < 0 && !b->n))
 		return CMD_FAILED;
 	if (!b->n && !b->broken)
