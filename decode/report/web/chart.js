@@ -7,7 +7,7 @@
 const ROW = 18, HEAD = 24, LANE_GAP = 8;
 const C = { a: 0, b: 1, w: 0, h: 0, lanes: [], chosen: null, hover: null,
 	    match: null, total: 0, min: 1, cpus: null, range: null, dragged: null,
-	    hits: null, hit: -1 };
+	    hits: null, hit: -1, finding: null, seeking: false };
 const redraw = painter(() => drawAll());
 
 const rowsOf = (lane) => lane.open ? Math.max(lane.data ? lane.data.rows : 0, 1) : 0;
@@ -270,7 +270,7 @@ function longestChild(d, node) {
 
 /* The next node (step 1) or the one before (-1) that test lets through, going on in
  * the next lanes. */
-function findNode(step, test) {
+async function findNode(step, test) {
 	const order = C.lanes.filter((l) => l.data && l.data.n);
 
 	if (!order.length)
@@ -287,16 +287,26 @@ function findNode(step, test) {
 
 		if (i === null)
 			i = step > 0 ? 0 : d.n - 1;
-		for (; i >= 0 && i < d.n; i += step)
+		for (; i >= 0 && i < d.n; i += step) {
 			if (test(d, i))
 				return { lane, node: i };
+			if (i % STEPS === 0 && isLong())
+				await pause();
+		}
 		k = (k + step + order.length) % order.length;
 		i = null;
 	}
 	return null;
 }
 
-function goNode(found, what) {
+/* While one is looked for, no other is. */
+async function goNode(step, test, what) {
+	if (C.seeking)
+		return;
+	C.seeking = true;
+	const found = await findNode(step, test);
+
+	C.seeking = false;
 	if (found)
 		reveal(found.lane, found.node);
 	else
@@ -306,15 +316,19 @@ function goNode(found, what) {
 /* Those of all hits that took longest, the slowest first. */
 const MOST_HITS = 1000;
 
-function slowestHits() {
+async function slowestHits(match) {
 	const all = [];
-	let least = 0;
+	let least = 0, steps = 0;
 
 	for (const lane of C.lanes) {
 		const d = lane.data;
 
-		for (let i = 0; d && i < d.n; i++) {
-			if (!C.match[d.func[i]] || d.len[i] < least || d.what[i] >> 6 & MERGED)
+		for (let i = 0, next; d && i < d.n; i = next) {
+			/* what is inside of a short one is as short */
+			next = d.len[i] < least ? d.after[i] : i + 1;
+			if (++steps % STEPS === 0 && isLong())
+				await pause();
+			if (!match[d.func[i]] || d.len[i] < least || d.what[i] >> 6 & MERGED)
 				continue;
 			all.push({ lane, node: i, len: d.len[i] });
 			if (all.length < 4 * MOST_HITS)
@@ -327,12 +341,19 @@ function slowestHits() {
 	return all.sort((x, y) => y.len - x.len).slice(0, MOST_HITS);
 }
 
-function goHit(step) {
-	if (!C.match)
+async function goHit(step) {
+	const match = C.match;
+
+	if (!match)
 		return;
-	C.hits = C.hits || slowestHits();
+	C.finding ||= slowestHits(match);
+	const hits = await C.finding;
+
+	if (C.match !== match)	/* another search has begun */
+		return;
+	C.hits = hits;
 	if (!C.hits.length) {
-		goNode(findNode(step, (d, i) => C.match[d.func[i]]), "other hit");
+		await goNode(step, (d, i) => match[d.func[i]], "other hit");
 		return;
 	}
 	C.hit = C.hit < 0 && step < 0 ? C.hits.length - 1 :
@@ -351,8 +372,8 @@ function goSame(step) {
 		return;
 	const func = c.lane.data.func[c.node];
 
-	goNode(findNode(step, (d, i) => d.func[i] === func &&
-			!(d.what[i] >> 6 & MERGED)), "other call of it");
+	goNode(step, (d, i) => d.func[i] === func && !(d.what[i] >> 6 & MERGED),
+	       "other call of it");
 }
 
 function goRelative(where) {

@@ -360,13 +360,23 @@ function makeWorker(onmessage) {
 	}
 }
 
-const pause = () => new Promise((done) => { setTimeout(done, 0); });
+/* Work on what may be millions of nodes goes in tasks of a few milliseconds, so that the page
+ * answers: every some thousand steps it asks whether its task is long, and pauses. */
+const TASK = { most: 8, end: 0 };
 
-/* Reads all blocks of the page, in tasks of a few milliseconds. */
+const isLong = () => performance.now() > TASK.end;
+
+const pause = () => new Promise((done) => {
+	setTimeout(() => {
+		TASK.end = performance.now() + TASK.most;
+		done();
+	}, 0);
+});
+
+/* Reads all blocks of the page. */
 async function readBlocks(onmessage) {
 	const blocks = [...document.querySelectorAll("script.block")];
 	const reader = makeWorker(onmessage);
-	let began = performance.now();
 
 	for (const b of blocks) {
 		const block = { kind: b.dataset.kind, z: b.dataset.z === "1",
@@ -374,10 +384,8 @@ async function readBlocks(onmessage) {
 
 		b.remove();
 		await reader.take(block);
-		if (performance.now() - began > 8) {
+		if (isLong())
 			await pause();
-			began = performance.now();
-		}
 	}
 	await reader.take({ kind: "end" });
 }

@@ -97,6 +97,8 @@ async function prune(t) {
 	const calls = Float64Array.from(t.calls), to = new Int32Array(t.n);
 
 	for (let i = t.n - 1; i > 0; i--) {
+		if (i % STEPS === 0 && isLong())
+			await pause();
 		for (const sum of total)
 			sum[t.parent[i]] += sum[i];
 		calls[t.parent[i]] += calls[i];
@@ -113,6 +115,8 @@ async function prune(t) {
 	await pause();
 	t.own.forEach((own, k) => { out.own[k][0] = own[0]; });
 	for (let i = 1; i < t.n; i++) {
+		if (i % STEPS === 0 && isLong())
+			await pause();
 		const up = to[t.parent[i]], small = share[i] <= least;
 
 		to[i] = up < 0 ? -1 : small ? -1 : out.add(up, t.func[i], t.names.get(i));
@@ -165,9 +169,10 @@ async function invert(t) {
 	const out = newTree();
 
 	for (let i = 1, steps = 0; i < t.n; i++) {
-		if (steps > SLICE) {
-			await pause();
+		if (steps > STEPS) {
 			steps = 0;
+			if (isLong())
+				await pause();
 		}
 		if (t.func[i] === ROOT_NODE || t.own.every((o) => !o[i]))
 			continue;

@@ -7,7 +7,7 @@
  * own instructions counts as of its own time: between two times of the trace nothing is
  * known of where in it they ran.
  */
-const SLICE = 40000;	/* nodes between two pauses */
+const STEPS = 4096;	/* nodes between two looks at the clock */
 
 async function addOwn(d) {
 	const len = new Float64Array(d.n), insns = d.insns.slice(), cycles = d.cycles.slice();
@@ -15,7 +15,7 @@ async function addOwn(d) {
 	for (let i = 0; i < d.n; i++) {
 		const p = d.parent[i];
 
-		if (i % SLICE === SLICE - 1)
+		if (i % STEPS === STEPS - 1 && isLong())
 			await pause();
 		len[i] += d.len[i];
 		if (p < 0)
@@ -94,7 +94,7 @@ async function addLane(tree, lane, a, b, sum) {
 	const l = sum.lanes[sum.lanes.length - 1];
 
 	for (let i = 0, k = 0; d && i < d.n && d.start[i] < end; k++) {
-		if (k % SLICE === SLICE - 1)
+		if (k % STEPS === STEPS - 1 && isLong())
 			await pause();
 		if (d.start[i] + d.len[i] < a) {
 			i = d.after[i];
@@ -116,7 +116,7 @@ async function addLane(tree, lane, a, b, sum) {
 		i++;
 	}
 	for (let k = 0; k < met.length; k++) {
-		if (k % SLICE === SLICE - 1)
+		if (k % STEPS === STEPS - 1 && isLong())
 			await pause();
 		const i = met[k], time = own[i];
 		const part = d.ownLen[i] > 0 ? Math.min(1, time / d.ownLen[i]) :
@@ -306,7 +306,7 @@ async function heatOfInsns(values, lane) {
 									d.ownInsns[i]);
 
 	for (let i = 0; i < d.n; i++) {
-		if (i % SLICE === SLICE - 1)
+		if (i % STEPS === STEPS - 1 && isLong())
 			await pause();
 		while (stack.length && d.depth[stack[stack.length - 1]] >= d.depth[i])
 			pop();

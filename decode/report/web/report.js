@@ -69,7 +69,7 @@ function search(text) {
 	const wanted = text.trim().toLowerCase();
 	let n = 0, calls = 0;
 
-	C.match = C.hits = null;
+	C.match = C.hits = C.finding = null;
 	C.hit = -1;
 	if (wanted && M.ready) {
 		C.match = new Uint8Array(M.name.length);
