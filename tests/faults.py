@@ -139,7 +139,7 @@ def main():
         faults, n_runs = check(runner, line, most)
         words = shlex.split(line.removeprefix('all ').partition(' ;; ')[0])
         name = ' '.join(os.path.basename(w) for w in words)
-        print('not ok' if faults else 'ok', '-', name, f'({n_runs} faults)', flush=True)
+        print('not ok' if faults else 'ok', name, f'({n_runs} faults)', flush=True)
         for f in faults[:12]:
             print('#', f, flush=True)
         if len(faults) > 12:

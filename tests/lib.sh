@@ -38,6 +38,19 @@ ok() {
 	return 1
 }
 
+# checks_in FILE [TEXT]: what FILE says of each check, "ok WHAT" or "not ok WHAT", counts
+# as one; its other lines are shown.
+checks_in() {
+	local line before=${2:+$2: }
+	while IFS= read -r line; do
+		case $line in
+		"ok "*) ok 0 "$before${line#ok }" ;;
+		"not ok "*) ok 1 "$before${line#not ok }" ;;
+		*) printf '%s\n' "$line" ;;
+		esac
+	done <"$1"
+}
+
 # that TEXT FILE COMMAND...: the command succeeds; FILE as in ok, - for none.
 that() {
 	local text=$1 file=$2 rc

@@ -212,11 +212,6 @@ tid=$(awk 'NR == 1 { print $1 }' <<<"$("$auxdecode" count "$threads" | awk '$1 =
 for how in '' .static; do
 	"$SCRATCH/api_use$how" "$threads" "$SCRATCH/hello.data" "$tid" "$SCRATCH/bytes.so" >"$SCRATCH/out" 2>"$SCRATCH/err"
 	is $? 0 "api_use$how" || sed 's/^/#   /' "$SCRATCH/err"
-	while read -r line; do
-		case $line in
-		'ok '*) ok 0 "api_use$how: ${line#ok }" ;;
-		'not ok '*) ok 1 "api_use$how: ${line#not ok }" "$SCRATCH/out" ;;
-		esac
-	done <"$SCRATCH/out"
+	checks_in "$SCRATCH/out" "api_use$how"
 done
 finish

@@ -116,11 +116,5 @@ with_tracefs() {
 }
 with_tracefs python3 tests/faults.py "$o/fault.so" "$o" "$most" <"$o/commands" >"$o/results" 2>"$SCRATCH/err"
 ok $? "all commands ran" "$SCRATCH/err"
-while read -r line; do
-	case $line in
-	"ok "*) ok 0 "${line#ok - }" ;;
-	"not ok "*) ok 1 "${line#not ok - }" ;;
-	*) echo "$line" ;;
-	esac
-done <"$o/results"
+checks_in "$o/results"
 finish

@@ -15,15 +15,7 @@ ok $? "a recording of six threads" "$SCRATCH/err"
 "$auxdecode" report -o "$SCRATCH/page.html" "$SCRATCH/data" 2>"$SCRATCH/err"
 ok $? "its report" "$SCRATCH/err"
 tests/report_print.py "$SCRATCH/page.html" >"$SCRATCH/checks" 2>"$SCRATCH/err"
-while IFS= read -r line; do
-	case $line in
-	ok\ *) ok 0 "${line#ok }" ;;
-	*)
-		echo "${line#not ok }" >"$SCRATCH/why"
-		ok 1 "${line#not ok }" "$SCRATCH/why"
-		;;
-	esac
-done <"$SCRATCH/checks"
+checks_in "$SCRATCH/checks"
 [ ! -s "$SCRATCH/err" ]
 ok $? "the browser was driven to the end" "$SCRATCH/err"
 finish

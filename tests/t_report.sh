@@ -72,18 +72,9 @@ calls() {
 
 # browser TEXT ARG...: each line of the checks is a test
 browser() {
-	local line text=$1
+	local text=$1
 	tests/report_browser.py "${@:2}" >"$SCRATCH/checks" 2>"$SCRATCH/err"
-	while IFS= read -r line; do
-		case $line in
-		ok\ *) ok 0 "$text: ${line#ok }" ;;
-		not\ ok\ *)
-			echo "${line#not ok }" >"$SCRATCH/why"
-			ok 1 "$text: ${line#not ok }" "$SCRATCH/why"
-			;;
-		*) echo "$line" ;;
-		esac
-	done <"$SCRATCH/checks"
+	checks_in "$SCRATCH/checks" "$text"
 	[ ! -s "$SCRATCH/err" ]
 	ok $? "$text: the browser was driven to the end" "$SCRATCH/err"
 }
