@@ -80,7 +80,7 @@ read_by_both "SIGSTOP"
 sim rate=5000000
 rec 0 "a crash" -e intel_pt//u -- bash -c 'busy 100; kill -SEGV $$' && proven intel_pt "a crash"
 sim rate=5000000
-rec_bg intel_pt -e intel_pt// -a -- bash -c 'busy 60000'
+rec_bg intel_pt -e intel_pt// -a -- bash -c busy_on
 sleep 0.2
 kill -TERM "$bg"
 rec_end 0 "SIGTERM" && proven intel_pt "SIGTERM"

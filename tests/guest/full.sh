@@ -21,7 +21,7 @@ rec 0 "-C 1" -e aux_sim// -C 1 -- bash -c 'busy 200' && proven aux_sim "-C 1"
 that "-C 1: nothing of CPU 0" "$st" grep -q '^aux_sim.cpu0.produced 0$' "$st"
 
 # -p: two threads' worth of processes are there before, and go on after
-bash -c 'busy 60000' &
+bash -c busy_on &
 target=$!
 sim rate=5000000
 rec_bg aux_sim -e aux_sim// -p $target

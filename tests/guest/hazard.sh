@@ -186,7 +186,7 @@ is "${PIPESTATUS[0]}" 1 "a pipe whose reader leaves: status 1"
 for how in "-S" "-z" "--switch-output=1M" "--per-thread"; do
 	sim rate=5000000
 	# shellcheck disable=SC2086
-	begin intel_pt -e intel_pt//u $how -m ,256K -- taskset -c 1 bash -c 'busy 60000'
+	begin intel_pt -e intel_pt//u $how -m ,256K -- taskset -c 1 bash -c busy_on
 	sleep "0.$((RANDOM % 3 + 2))"
 	[ "$how" != -S ] || { kill -USR2 "$bg"; sleep 0.3; }
 	read -r target _ <"/proc/$bg/task/$bg/children"
@@ -218,7 +218,7 @@ read_by_both "auxcap in a PID namespace"
 timeout 300 perf script --show-task-events --no-itrace -i "$data" 2>/dev/null |
 	grep -q "PERF_RECORD_EXIT($(cat "$out"):"
 ok $? "auxcap in a PID namespace: its ids are those of its namespace" "$out"
-unshare -pmf --mount-proc bash -c 'busy 60000' &
+unshare -pmf --mount-proc bash -c busy_on &
 target=$! inside=
 for ((i = 0; i < 100; i++)); do
 	# Without a newline behind it.

@@ -204,6 +204,10 @@ taken() {
 busy_until() { while [ ! -e "$1" ]; do :; done; }
 export -f busy_until
 
+# busy_on: uses the CPU until it is killed, however slow the machine is
+busy_on() { while :; do :; done; }
+export -f busy_on
+
 # busy MS: uses the CPU so long
 busy() {
 	local end=$((${EPOCHREALTIME/./} + $1 * 1000))

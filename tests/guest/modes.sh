@@ -129,7 +129,7 @@ ok $? "events beside it: $(tr -s ' \n' ' ' <"$out")"
 group=/sys/fs/cgroup/traced
 echo +pids >/sys/fs/cgroup/cgroup.subtree_control
 mkdir $group
-bash -c 'busy 60000' &
+bash -c busy_on &
 target=$!
 echo $target >$group/cgroup.procs
 sim rate=2000000

@@ -86,7 +86,7 @@ ask() { # COMMAND: the answer is in $said
 	echo "$1" >&5
 	read -r -t 30 -u 6 said
 }
-bash -c 'busy 60000' &
+bash -c busy_on &
 target=$!
 sim rate=2000000
 rec_bg intel_pt -e intel_pt//u -p $target -Se -m ,64K --control fifo:commands,answers
