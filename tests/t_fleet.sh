@@ -50,8 +50,10 @@ is "$("$auxdecode" plan --unit-size 1M "$here/elsewhere/other name" 2>/dev/null 
 	"$(grep 'large.data$' "$here/units" | cut -f1)" "plan: names follow what is recorded, not the path"
 is "$("$auxdecode" plan --unit-size 1M --json "$recs" "$here/large.data" | python3 -c 'import json, sys
 print("\n".join(json.loads(l)["unit"] for l in sys.stdin))')" "$(field 1)" "plan --json: the same"
-is "$("$auxdecode" plan --do flame --unit-size 1M "$here/large.data" | grep -vc '^#')" 1 \
-	"plan --do flame: one unit for each recording, since calls cross its chunks"
+is "$("$auxdecode" plan --do flame --unit-size 1M "$here/large.data" | grep -v '^#' | cut -f1)" \
+	"$(grep 'large.data$' "$here/units" | cut -f1)" "plan --do flame: the same units"
+is "$("$auxdecode" plan --do latency --unit-size 1M "$here/large.data" | grep -vc '^#')" 1 \
+	"plan --do latency: one unit for each recording, since calls cross its chunks"
 "$auxdecode" plan "$here/none" >"$here/out" 2>&1
 is $? 1 "plan: a file that is not there: status 1"
 # a directory has more than recordings; one that came empty, or not at all, is said
@@ -95,6 +97,7 @@ def join(out, parts, *how):
         sys.exit(rc.stderr.decode())
     return open(out, "rb").read()
 parts = sorted(glob.glob(here + "/*.part"))
+units = ["--units", here + "/units"]	# where the recordings are, of calls that cross units
 want = join(here + "/whole", parts, "--part")
 result = open(here + "/one", "rb").read()
 for seed in range(2):
@@ -109,7 +112,7 @@ for seed in range(2):
         left = left[k:] + [out]
         random.shuffle(left)
     assert open(left[0], "rb").read() == want, seed
-    assert join(here + "/tree", left) == result, seed
+    assert join(here + "/tree", left, *units) == result, seed
 END
 	ok $? "$what: the same in any order and grouping" "$here/out"
 done
@@ -120,7 +123,8 @@ for f in "$recs"/*.data "$here/large.data"; do
 	sum=$((sum + $("$auxdecode" count "$f" 2>/dev/null | sed -n 's/^total insns \([0-9]*\) .*/\1/p')))
 done
 is "$(awk -F '\t' '$5 == "all" { print $1 }' "$here/count/many")" $sum "count: the sum of what count says"
-id=$(grep 'large.data$' "$here/hot/units" | cut -f1)
+id=large
+for what in hot flame latency; do map --do $what -o "$here/$what/large.part" "$here/large.data"; done
 # two functions of one name in one place are one stack
 added() { awk '{ n = $NF; sub(/ [0-9]+$/, ""); sum[$0] += n } END { for (s in sum) printf "%s %.0f\n", s, sum[s] }' | sort; }
 reduce -o "$here/large.flame" "$here/flame/$id.part"
@@ -340,7 +344,7 @@ refused 2 'are of another plan' reduce --units few -o x all
 refused 2 'wants -o FILE' map all
 refused 2 'is no unit' map --unit abc -o x "$here/large.data"
 refused 2 'this recording is' map --unit 0123456789abcdef -o x "$here/large.data"
-refused 2 'calls cross the borders of chunks' map --do flame --unit "$(grep -m1 'large.data$' units | cut -f1)" -o x "$here/large.data"
+refused 2 'calls cross the borders of chunks' map --do latency --unit "$(grep -m1 'large.data$' units | cut -f1)" -o x "$here/large.data"
 head -c 20000 "$here/large.data" >"$here/cut.data"
 refused 1 'the file ends inside' index "$here/cut.data"
 refused 1 'No such file' index "$here/none"
@@ -376,6 +380,140 @@ for words in "count" "hot"; do
 done
 echo "$here/large.data" >"$here/list"
 refused 2 'is the file that is read' map -o "$here/large.data" "@$here/list"
+
+# ---- what is carried over the borders of units ----
+cd "$here/hot" || exit 2
+mapfile -t of < <(grep 'large.data$' units | cut -f1)
+mid=${of[1]}.part
+that "hot: a unit of chunks carries rows" - grep -q '^\\0001' "$mid"
+refused 2 '--units PLAN says where the recordings are' reduce -o x "${of[@]/%/.part}"
+that "nothing is written then" - not test -e x
+# One is missing: the recording is not in the result, and that is said.
+mapfile -t others < <(grep -v '^#' units | cut -f1 | grep -v "^${of[1]}\$")
+"$auxdecode" reduce --units units -o x "${others[@]/%/.part}" 2>"$here/err"
+is $? 3 "hot: a unit is missing: status 3"
+that "it is named" "$here/err" grep -q "unit ${of[1]} is missing" "$here/err"
+that "and its recording is left out" "$here/err" grep -q 'large.data: is left out of the result: the unit is missing' "$here/err"
+map --do hot -o "$here/small.part" "$recs"/*.data
+reduce -o "$here/small" "$here/small.part"
+that "the result is of the others" - cmp -s "$here/small" x
+# The recording is another one by now, or not where the plan says.
+sed "s,$here/large.data,$recs/threads.data," units >moved
+refused 2 'it has changed since it was planned' reduce --units moved -o x2 "$mid" "${others[@]/%/.part}"
+sed "s,$here/large.data,$here/gone.data," units >moved
+"$auxdecode" reduce --units moved -o x2 "$mid" "${others[@]/%/.part}" 2>"$here/err"
+is $? 1 "hot: the recording is gone: status 1" || cat "$here/err"
+# Bytes of a piece that are others, or are cut: refused, or a sum of what they say.
+grep '^#\|large.data$' units >large.units
+reduce --units large.units -o large "${of[@]/%/.part}"
+python3 - "$auxdecode" "$mid" "${of[@]/%/.part}" >"$here/out" 2>&1 <<'END'
+import base64, ctypes, random, re, subprocess, sys
+tool, mid, *parts = sys.argv[1:]
+random.seed(1)
+good = open(mid, "rb").read()
+begin = good.index(b"\\0001")
+lines = good[begin:].split(b"\n")
+result = open("large", "rb").read()
+seen = {}
+def unsqueeze(raw):
+    if raw[0] == 0:
+        return raw[1:]
+    z = ctypes.CDLL("libzstd.so.1")
+    z.ZSTD_getFrameContentSize.restype = z.ZSTD_decompress.restype = ctypes.c_uint64
+    n = z.ZSTD_getFrameContentSize(bytes(raw[1:]), ctypes.c_size_t(len(raw) - 1))
+    out = ctypes.create_string_buffer(n)
+    got = z.ZSTD_decompress(out, ctypes.c_size_t(n), bytes(raw[1:]), ctypes.c_size_t(len(raw) - 1))
+    assert got == n, (got, n)
+    return out.raw[:n]
+def reduce(rows):
+    open("bad", "wb").write(good[:begin] + b"\n".join(rows))
+    return subprocess.run([tool, "reduce", "--units", "large.units", "-o", "bad.out"] + [q if q != mid else "bad" for q in parts],
+                          stderr=subprocess.PIPE, timeout=120)
+def change(row, **how):
+    m = re.match(rb"(\S+ \S+ \S+ )(?P<number>\S+) (?P<seam>\S+) (?P<data>\S+)(\t.*)", row)
+    part = {k: how.get(k, v) for k, v in m.groupdict().items()}
+    return m[1] + part["number"] + b" " + part["seam"] + b" " + part["data"] + m[5]
+# not compressed, as where zstd is not in the build: the same
+plain = [unsqueeze(base64.b64decode(re.match(rb"\S+ \S+ \S+ \S+ \S+ (\S+)\t", l)[1])) for l in lines[:-1]]
+code = lambda raw: base64.b64encode(b"\0" + bytes(raw))
+p = reduce([change(l, data=code(raw)) for l, raw in zip(lines, plain)] + [b""])
+assert p.returncode == 0 and open("bad.out", "rb").read() == result, p.stderr
+# of another version; a piece that is missing; one that goes on where the unit before ended in a gap
+p = reduce([change(lines[0], data=code(b"\x7f" + plain[0][1:]))] + lines[1:])
+assert p.returncode == 1 and b"another version of auxdecode" in p.stderr, p.stderr
+p = reduce([change(lines[0], number=b"0000000001")] + lines[1:])
+assert p.returncode == 1 and b"damaged in the part of" in p.stderr, p.stderr
+for i in range(150):
+    rows = list(lines)
+    k = random.randrange(len(rows) - 1)
+    head, data, rest = re.match(rb"(\S+ \S+ \S+ \S+ \S+ )(\S+)(\t.*)", rows[k]).groups()
+    packed = random.random() < 0.2	# else what is in the frame is changed
+    raw = bytearray(base64.b64decode(data) if packed else plain[k])
+    for _ in range(random.randint(1, 3)):
+        # most of what is checked stands at the begin
+        at = random.randrange(random.choice((40, 400, len(raw))))
+        how = random.randrange(4)
+        if how == 0:
+            raw[at % len(raw)] = random.randrange(256)
+        elif how == 1:
+            raw[at % len(raw)] ^= 1 << random.randrange(8)
+        elif how == 2:
+            raw = raw[:at % len(raw) + 1]
+        else:
+            raw[at:at] = random.choice((b"\xff" * 9 + b"\x01", b"\x00", b"\xff\xff\x03"))
+    rows[k] = head + (base64.b64encode(bytes(raw)) if packed else code(raw)) + rest
+    if i % 10 == 0:
+        rows[k] = random.choice((head + data[:-1] + rest, head + b"?" + data[1:] + rest,
+                                 head.replace(b" ", b"x", 2) + data + rest, head + rest))
+    p = reduce(rows)
+    if p.returncode not in (0, 1, 3):
+        sys.exit("%d: %s" % (p.returncode, p.stderr.decode()))
+    if b"decoded as a whole" in p.stderr and open("bad.out", "rb").read() != result:
+        sys.exit("decoded as a whole, and not the same")
+    if p.returncode == 1 and b"another version" in p.stderr and raw[:1] != plain[k][:1]:
+        continue
+    if p.returncode == 1 and b"what is carried from unit to unit is damaged in the part of" not in p.stderr:
+        sys.exit(p.stderr.decode())
+    if i % 10 == 0 and p.returncode != 1:
+        sys.exit("not refused: %r" % rows[k][:80])
+    seen[p.returncode] = seen.get(p.returncode, 0) + 1
+print(seen)
+assert seen[1] > 30
+END
+ok $? "a piece with other bytes is refused, or is what it says" "$here/out"
+cd "$OLDPWD" || exit 2
+
+# Where units do not fit one another, the recording is decoded: stacks that are switched, jumps
+# out of several calls; gaps where a unit ends, for code that is gone.
+carried() { # NAME: the recording NAME.data, in units of 1 MB
+	local what unit
+	for what in hot flame calls; do
+		mkdir -p "$here/$1.$what"
+		"$auxdecode" plan --do $what --unit-size 1M "$here/$1.data" 2>/dev/null >"$here/$1.$what/units"
+		that "$1, $what: several units" "$here/$1.$what/units" test "$(grep -vc '^#' "$here/$1.$what/units")" -gt 1
+		for unit in $(grep -v '^#' "$here/$1.$what/units" | cut -f1); do
+			map --do $what --unit "$unit" -o "$here/$1.$what/$unit.part" "$here/$1.data"
+		done
+		map --do $what -o "$here/$1.$what/all" "$here/$1.data"
+		reduce -o "$here/$1.$what/one" "$here/$1.$what/all"
+		reduce --units "$here/$1.$what/units" -o "$here/$1.$what/many" "$here/$1.$what"/*.part
+		that "$1, $what: as one process" "$here/err" cmp -s "$here/$1.$what/one" "$here/$1.$what/many"
+	done
+}
+record() { # NAME COMMAND...
+	"$auxcap" -q -e soft_pt/tsc,mtc,cyc,noretcomp/u -o "$here/$1.data" -- "${@:2}" >/dev/null 2>"$here/err"
+	ok $? "recording $1" "$here/err"
+}
+for p in stack_fiber_same stack_jump_any; do
+	record $p bash -c "for i in {1..50}; do $programs/$p; done"
+	carried $p
+done
+cp "$(command -v gzip)" "$here/gz"
+head -c 300000 "$here/large.data" >"$here/text"
+record gone "$here/gz" -c "$here/text"
+rm "$here/gz"
+carried gone
+that "gone: decoded as a whole, and that is said" "$here/err" grep -q 'gone.data: cannot be joined from its units: decoded as a whole' "$here/err"
 
 # ---- anything as a part ----
 python3 - "$auxdecode" "$here" >"$here/out" 2>&1 <<'END'

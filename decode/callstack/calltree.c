@@ -369,11 +369,11 @@ static inline int charge_cycles(struct calltree *t, uint32_t node, uint32_t func
 	return 0;
 }
 
-/* n * part / all, for part <= all: one function has run in most intervals, and the
- * product of two small numbers needs no long division. */
+/* n * part / all, for part <= all (else n: nothing is divided by 0): one function has run in
+ * most intervals, and the product of two small numbers needs no long division. */
 static inline uint64_t share(uint64_t n, uint64_t part, uint64_t all)
 {
-	if (part == all)
+	if (part >= all)
 		return n;
 	if ((n | part) >> 32)
 		return (uint64_t)((unsigned __int128)n * part / all);

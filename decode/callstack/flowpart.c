@@ -19,52 +19,17 @@
  * decoder: a maker has it, and a part looks for the maker to which its first path belongs.
  * A maker is used by one worker at a time.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
-#include "decode/callstack/flowtree.h"
-#include "decode/callstack/impl.h"
-#include "decode/lib/session/pack.h"
+#include "decode/callstack/flowpart.h"
 
-#define MAX_NODES (1u << 20)	/* of a part; then it makes no more stretches */
-#define BATCH 256		/* events that are given at a time */
-
-/* A stretch: see stretch.h. Counts are those since its begin, but for ns. */
-struct stretch {
-	struct pend from, to;	/* how what ran before ended; how it ends */
-	struct call_count now;	/* at its end */
-	struct call_count children; /* of the frame in which it begins */
-	struct flow_ctx end;	/* its times are those of the end */
-	uint64_t from_ns;	/* the thread's time where it begins */
-	uint32_t depth;		/* frames there ever were above that one */
-	uint32_t frame, n_frames; /* those there are at its end: of part.frames */
-	uint32_t root, end_node; /* of part.sums */
-	uint32_t slice, n_head, n_tail; /* of part.slices */
-	uint32_t jump, n_jumps;	/* of part.jumps */
-	uint64_t head_cycles, tail_cycles;
-	bool ticked;
-	uint8_t stub_kind;	/* a stub runs: struct thread.stub */
-	uint64_t stub_from, stub_back;
-};
-
-struct item {
-	struct flow_ctx ctx;	/* where it begins */
-	uint32_t stint;
-	uint32_t stretch;	/* of part.stretches; UINT32_MAX: events */
-	uint32_t n_met;		/* functions that were met up to its end */
-	size_t from, to;	/* words of the pack */
-	struct pack_last last;	/* before them */
-};
-
-/* A function, where it was first entered. */
-struct met {
-	const struct func *func;
-	const struct space *space;
-	uint64_t to;
-};
+/* Nodes of a part; then it makes no more stretches, and ends the one it is at. The tree folds
+ * at twice that (calltree.c), where nodes have no function and cannot be joined. */
+#define MAX_NODES (1u << 20)
+#define BATCH 256		/* events that are given, or taken, at a time */
 
 /* What learns of code. */
 struct maker {
@@ -83,43 +48,6 @@ struct maker {
 	bool runs;		/* a stretch is being made: */
 	struct item item;
 	struct stretch stretch;
-};
-
-struct part_pool {
-	pthread_mutex_t lock;
-	struct maker *idle;
-	struct flow_part *parts;	/* not in use */
-	_Atomic uint32_t n_ids;	/* of functions, of all makers */
-	uint32_t *funcs;	/* ids in the tree, and one, by theirs: the session's */
-	size_t n_funcs;
-};
-
-struct flow_part {
-	struct flow_part *next;	/* not in use */
-	const struct flowtree *tree;
-	struct maker *maker;	/* NULL: no worker is at it */
-	uint32_t serial;	/* marks what is in met (the user of a function), or left */
-	struct pack pack;
-	struct item *items;
-	size_t n_items, cap_items, n_joined;
-	struct stretch *stretches;
-	size_t n_stretches, cap_stretches;
-	struct call_frame *frames;
-	size_t n_frames, cap_frames;
-	struct calltree_slice *slices;
-	size_t n_slices, cap_slices;
-	struct met *met;
-	size_t n_met, cap_met, n_mapped;
-	struct met *left;	/* functions that returns were made out of, by the
-				 * instruction at `to` */
-	size_t n_left, cap_left;
-	struct met *jumps;	/* addresses of functions at which nothing goes on */
-	size_t n_jumps, cap_jumps;
-	struct calltree sums;
-	/* the session's: */
-	uint32_t *nodes;
-	size_t max_nodes;
-	int error;
 };
 
 /* ---- makers ---- */
@@ -170,7 +98,7 @@ void part_pool_free(struct part_pool *pool)
 		next_part = p->next;
 		free_part(p);
 	}
-	free(pool->funcs);
+	free(pool->funcs.ids);
 	pthread_mutex_destroy(&pool->lock);
 	free(pool);
 }
@@ -565,7 +493,8 @@ static int run_events(struct flow_part *p, uint32_t stint, const struct aux_flow
 	struct maker *m = p->maker;
 	struct stretch_stop stop;
 	int rc;
-	size_t done = calls_run_stretch(m->calls, m->thread, *ev, *n, &rc, &stop);
+	size_t most = *n < BATCH ? *n : BATCH;
+	size_t done = calls_run_stretch(m->calls, m->thread, *ev, most, &rc, &stop);
 	int err = done ? pack_events(&p->pack, *ev, done) : 0;
 
 	*ev += done;
@@ -575,10 +504,15 @@ static int run_events(struct flow_part *p, uint32_t stint, const struct aux_flow
 	if (rc == CALLS_STOP) {
 		err = split_event(p, stint, (*ev)++, &stop);
 		(*n)--;
-	} else if (*n && is_quiet(*ev)) {
+	} else if (p->sums.n >= MAX_NODES) {
+		err = end_stretch(p);
+		m->ready = false;
+	} else if (done == most) {
+		return 0;
+	} else if (is_quiet(*ev)) {
 		err = pack_events(&p->pack, (*ev)++, 1);
 		(*n)--;
-	} else if (*n) {
+	} else {
 		err = end_stretch(p);
 		m->ready = false;
 	}
@@ -636,8 +570,7 @@ int flowpart_end(void *part)
 
 /* ---- parts ---- */
 
-/* Nothing of it is left to be joined. */
-static void empty(struct flow_part *p)
+void flowpart_empty(struct flow_part *p)
 {
 	static _Atomic uint32_t n_serials;
 
@@ -647,6 +580,9 @@ static void empty(struct flow_part *p)
 	p->pack.n = 0;
 	p->pack.last = (struct pack_last){ 0 };
 	p->error = 0;
+	p->loaded = false;
+	if (p->funcs.ids)
+		memset(p->funcs.ids, 0, p->funcs.n * sizeof(*p->funcs.ids));
 	do
 		p->serial = atomic_fetch_add(&n_serials, 1);
 	while (!p->serial);
@@ -675,6 +611,8 @@ static void free_part(struct flow_part *p)
 	free(p->left);
 	free(p->jumps);
 	free(p->nodes);
+	free(p->stand_ins);
+	free(p->funcs.ids);
 	free(p);
 }
 
@@ -695,7 +633,7 @@ int flowpart_new(void **part, const struct flowtree *t)
 	if (!p)
 		return -AUX_E_NOMEM;
 	p->tree = t;
-	empty(p);
+	flowpart_empty(p);
 	return 0;
 }
 
@@ -735,38 +673,46 @@ static struct func *find_func(struct calls *c, const struct met *met)
 	return calls_func_to(c->funcs, met->space, met->to, !f->name && f->start, &begin);
 }
 
-static int grow_funcs(struct part_pool *pool)
+static int grow_map(struct func_map *map, uint32_t id)
 {
-	size_t n = pool->n_funcs ? 2 * pool->n_funcs : 4096;
-	uint32_t *funcs = reallocarray(pool->funcs, n, sizeof(*funcs));
+	size_t n = map->n ? 2 * map->n : 256;
+	uint32_t *ids;
 
-	if (!funcs)
+	while (n <= id)
+		n *= 2;
+	ids = reallocarray(map->ids, n, sizeof(*ids));
+	if (!ids)
 		return -AUX_E_NOMEM;
-	memset(funcs + pool->n_funcs, 0, (n - pool->n_funcs) * sizeof(*funcs));
-	pool->funcs = funcs;
-	pool->n_funcs = n;
+	memset(ids + map->n, 0, (n - map->n) * sizeof(*ids));
+	map->ids = ids;
+	map->n = n;
 	return 0;
+}
+
+/* Makers have ids of their own, a part that was loaded those of its functions alone. */
+static struct func_map *map_of(struct flow_part *p)
+{
+	return p->loaded ? &p->funcs : &p->tree->pool->funcs;
 }
 
 /* Both tables tell functions apart by the same: what is found once stays. */
 static int map_funcs(struct flowtree *t, struct flow_part *p, uint32_t n_met)
 {
-	struct part_pool *pool = t->pool;
+	struct func_map *map = map_of(p);
 
 	for (; p->n_mapped < n_met; p->n_mapped++) {
 		const struct met *met = &p->met[p->n_mapped];
 		uint32_t id = met->func->pub.id;
 		const struct func *func;
 
-		while (id >= pool->n_funcs)
-			if (grow_funcs(pool))
-				return -AUX_E_NOMEM;
-		if (pool->funcs[id])
+		if (id >= map->n && grow_map(map, id))
+			return -AUX_E_NOMEM;
+		if (map->ids[id])
 			continue;
 		func = find_func(t->calls, met);
 		if (!func)
 			return -AUX_E_NOMEM;
-		pool->funcs[id] = func->pub.id + 1;
+		map->ids[id] = func->pub.id + 1;
 	}
 	return 0;
 }
@@ -829,7 +775,7 @@ static struct call_count count_from(struct call_count base, struct call_count mo
 static int move_on(struct calls *c, struct flow_part *p, const struct stretch *s,
 		   struct thread *th)
 {
-	const uint32_t *funcs = p->tree->pool->funcs;
+	const uint32_t *ids = map_of(p)->ids;
 	struct call_count base = th->pub.now;
 	struct call_frame *top = stack_top(th);
 	int rc = 0;
@@ -839,7 +785,7 @@ static int move_on(struct calls *c, struct flow_part *p, const struct stretch *s
 		struct call_frame f = p->frames[s->frame + i];
 		uint32_t node = (uint32_t)(uintptr_t)f.user;
 
-		f.func = &calls_func_get(c->funcs, funcs[f.func->id] - 1)->pub;
+		f.func = &calls_func_get(c->funcs, ids[f.func->id] - 1)->pub;
 		f.at = count_from(base, f.at);
 		f.serial = ++c->n_frames;
 		f.user = (void *)(uintptr_t)p->nodes[node - s->root];
@@ -876,7 +822,7 @@ static int join_stretch(struct flowtree *t, struct flow_part *p, const struct it
 		return -AUX_E_NOMEM;
 	graft = (struct calltree_graft){
 		.from = &p->sums, .root = s->root, .end = s->end_node,
-		.funcs = t->pool->funcs, .nodes = p->nodes, .ticked = s->ticked,
+		.funcs = map_of(p)->ids, .nodes = p->nodes, .ticked = s->ticked,
 		.head = { p->slices + s->slice, s->n_head, s->head_cycles },
 		.tail = { p->slices + s->slice + s->n_head, s->n_tail, s->tail_cycles },
 	};
@@ -923,10 +869,12 @@ int flowpart_join(struct flowtree *t, void *part, uint32_t stint)
 		if (item->stint > stint)
 			return 0;
 		rc = item->stretch == UINT32_MAX ? 1 : join_stretch(t, p, item);
+		if (rc > 0 && p->loaded && item->stretch != UINT32_MAX)
+			return -AUX_E_UNSUPPORTED;	/* its events were not kept */
 		if (rc > 0)
 			rc = join_events(t, p, item);
 	}
 	if (!rc)
-		empty(p);
+		flowpart_empty(p);
 	return rc;
 }

@@ -53,6 +53,24 @@ int flowpart_end(void *part);
 int flowpart_join(struct flowtree *t, void *part, uint32_t stint);
 size_t flowpart_bytes(const void *part);
 void flowpart_free(void *part);
+/*
+ * flowsave.c: a partial result as bytes, for another process that has the recording open,
+ * but need not decode its trace. The events of stretches are left out: where the flow that
+ * is joined needs them, flowpart_join is -AUX_E_UNSUPPORTED, and nothing but decoding helps.
+ */
+struct outbuf;
+/* All of it, if all of its stints up to this one are there (1; it is empty then), else
+ * nothing (0). -AUX_E_UNSUPPORTED: it has code of a space that has no name. */
+int flowpart_save(void *part, uint32_t stint, struct outbuf *out);
+/* Bytes of trace from its first event to its last. */
+uint64_t flowpart_span(const void *part);
+/* Into a new part, of which flowpart_flow is not asked. -AUX_E_FORMAT: no such bytes; every
+ * field is checked. -AUX_E_UNSUPPORTED: they are of another version. */
+int flowpart_load(void *part, uint32_t stream, const uint8_t *p, size_t n);
+/* The stint that is joined next, and when it begins (0: unknown); false: there is none. */
+bool flowpart_next(const void *part, uint32_t *stint, uint64_t *ns);
+/* Whether its flow ends in a GAP. */
+bool flowpart_ends_in_gap(const void *part);
 /* For flowtree.c. */
 struct part_pool *part_pool_new(void);
 void part_pool_free(struct part_pool *pool);

@@ -79,7 +79,8 @@ static const struct cmd_group *const flow_groups[] = {
 }, *const map_groups[] = {
 	&cmd_group_names, &cmd_group_code, &cmd_group_jobs, &cmd_group_memory,
 	&cmd_group_progress, &cmd_group_input, &cmd_group_output, NULL,
-}, *const reduce_groups[] = {
+}, *const reduce_groups[] = {	/* joins recordings, as map decodes them */
+	&cmd_group_names, &cmd_group_code, &cmd_group_jobs, &cmd_group_memory,
 	&cmd_group_input, &cmd_group_output, NULL,
 }, *const compare_groups[] = {
 	&cmd_group_json, &cmd_group_output, NULL,

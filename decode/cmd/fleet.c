@@ -343,19 +343,24 @@ static void put_program(struct outbuf *out)
 	outbuf_shell(out, exe);
 }
 
-/* "map", with the user's options that say how code is found. */
-static void put_map(const struct fleet *f, struct outbuf *out)
+/* The program with a command, and with the user's options that say how code is found. */
+static void put_command(struct outbuf *out, const char *name)
 {
 	struct outbuf *text = outbuf_new(-1);
 
 	put_program(out);
 	if (text)
-		follow_put(text, "map");
+		follow_put(text, name);
 	else
 		outbuf_fail(out, ENOMEM);
 	if (text && text->p > text->buf + 9)	/* after "auxdecode" */
 		outbuf_put(out, text->buf + 9, (size_t)(text->p - text->buf) - 9);
 	outbuf_free(text);
+}
+
+static void put_map(const struct fleet *f, struct outbuf *out)
+{
+	put_command(out, "map");
 	outbuf_printf(out, " -j1 --no-progress --do %s --index \"$dir/index\"", f->kind->name);
 }
 
@@ -379,8 +384,8 @@ static void put_reduce(const struct fleet *f, struct outbuf *out)
 		by = strchr(by, ' ') + 1;
 	outbuf_str(out, "find \"$dir/parts\" -name '*.part' | LC_ALL=C sort "
 			">\"$dir/parts.list\" && ");
-	put_program(out);
-	outbuf_printf(out, " reduce --units \"$dir/units\" --by %.*s -o \"$dir/result\" "
+	put_command(out, "reduce");
+	outbuf_printf(out, " --units \"$dir/units\" --by %.*s -o \"$dir/result\" "
 		      "\"@$dir/parts.list\"", (int)strcspn(by, " "), by);
 }
 

@@ -134,15 +134,22 @@ static int open_unit(struct map_run *r, char id[FLEET_ID + 1], struct aux_diag *
 	fleet_recording_id(id, r->session);
 	if (!r->unit)
 		memcpy(u->id, id, FLEET_ID + 1);
-	return check_unit(r->session, u, id, diag);
+	rc = check_unit(r->session, u, id, diag);
+	if (!rc && !u->whole && r->head->kind->carry && !session_knows_stints(r->session))
+		rc = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "calls of this recording are not "
+			      "carried over the borders of units: plan --do %s",
+			      r->head->kind->name);
+	return rc;
 }
 
 /* One pass into the sink of the kind. */
 static int run_pass(struct map_run *r, const char *id, struct outbuf *rows,
 		    struct aux_diag *diag)
 {
-	const struct fleet_sink_config config = { .kind = r->head->kind, .id = id };
-	const struct sink_ops *ops = config.kind->sink;
+	const struct fleet_unit *u = &r->done.unit;
+	const struct fleet_sink_config config = { .kind = r->head->kind, .id = id, .unit = u };
+	const struct sink_ops *ops = !u->whole && config.kind->carry ? config.kind->carry :
+								       config.kind->sink;
 	struct session_pass_config pass = {
 		.ops = ops, .needs = ops->needs, .stats = &r->stats, .priv = r,
 		.on_gap = on_gap, .on_progress = on_progress,

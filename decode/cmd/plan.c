@@ -18,8 +18,8 @@
 static const struct option_row rows[] = {
 	UNITS_DO(struct plan_options, what),
 	{ .name = "unit-size", .arg = "SIZE",
-	  .help = "trace in a unit, about (default 64M); calls cross its borders, so\n"
-		  "hot, flame and latency have one unit for each recording",
+	  .help = "trace in a unit, about (default 64M); latency and coverage have one\n"
+		  "unit for each recording",
 	  .zero = "wants at least 1 byte", OPTION_SIZE(struct plan_options, unit_size) },
 	{ .name = NULL },
 };
@@ -104,6 +104,7 @@ static int plan_file(struct fleet_plan_list *list, const struct cmd_options *o, 
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	const struct fleet_kind *kind = fleet_kind(p->what);
 	struct session_config config = cmd_session_config(o);
+	uint64_t unit_size = p->unit_size ? p->unit_size : FLEET_UNIT_SIZE;
 	struct fleet_unit *units = NULL;
 	struct session *s = NULL;
 	size_t n = 0;
@@ -113,8 +114,9 @@ static int plan_file(struct fleet_plan_list *list, const struct cmd_options *o, 
 	rc = session_open(&s, &config, &diag);
 	if (rc)
 		return cmd_failed(path, rc, &diag);
-	rc = fleet_plan(&units, &n, s, kind->whole ? 0 : p->unit_size ? p->unit_size :
-								FLEET_UNIT_SIZE);
+	if (kind->whole || (kind->carry && !session_knows_stints(s)))
+		unit_size = 0;
+	rc = fleet_plan(&units, &n, s, unit_size);
 	for (size_t i = 0; i < n && !rc; i++) {
 		struct fleet_planned u = { .unit = units[i], .path = strdup(path) };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/diag.h"
+#include "decode/callstack/names.h"
 #include "decode/cmd/units.h"
 
 /* table */
@@ -132,6 +133,156 @@ static int compare_plan(const struct fleet_head *head, const char *path)
 	return n_missing ? CMD_GAPS : CMD_OK;
 }
 
+/* ---- what is carried over the borders of units ---- */
+
+struct joining {
+	const struct cmd_options *o;
+	const struct fleet_head *head;
+	struct fleet_carried *carried;
+	struct fleet_plan_list plan;
+	const char *at;		/* a file at fault; NULL: none */
+	bool left_out;		/* some recording is */
+};
+
+/* Where a recording lies, as the plan says; NULL: it does not. */
+static const char *path_of(const struct fleet_plan_list *plan, const char *id)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (!strcmp(plan->v[i].unit.id, id))
+			return plan->v[i].path;
+	return NULL;
+}
+
+/* The rows of one recording, into rows; its session is open for that long. */
+static int join_open(struct joining *j, size_t i, struct session *s, struct outbuf *rows,
+		     struct aux_diag *diag)
+{
+	const char *id = fleet_carried_id(j->carried, i);
+	struct sink_report report = { 0 };
+	struct names *names = NULL;
+	struct aux_diag why = { .offset = AUX_NO_OFFSET };
+	char now[FLEET_ID + 1];
+	struct sink_host host;
+	bool decoded = false;
+	int rc;
+
+	fleet_recording_id(now, s);
+	if (!strcmp(now, id) && fleet_carried_check(j->carried, i, s, &why)) {
+		cmd_warn(j->at, "is left out of the result: %s", why.text);
+		j->left_out = true;
+		return 0;
+	}
+	rc = cmd_names(&names, j->o, diag);
+	if (!rc && strcmp(now, id))
+		rc = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "this recording is %s, and the "
+			      "units are of %s: it has changed since it was planned", now, id);
+	if (!rc) {
+		host = cmd_host(s, names);
+		rc = fleet_carried_join(j->carried, i, s, &(struct sink_env){
+			.out = rows, .host = &host, .report = &report, .path = j->at,
+			.n_threads = session_threads(s), .symfs = j->o->code.symfs,
+			.time_to = UINT64_MAX }, &decoded, diag);
+	}
+	if (!rc && decoded)
+		cmd_say(j->at, "cannot be joined from its units: decoded as a whole");
+	if (!rc && outbuf_flush(rows))
+		rc = diag_set(diag, AUX_E_IO, AUX_NO_OFFSET, "cannot write a temporary file: %s",
+			      strerror(rows->error));
+	names_free(names);
+	return rc;
+}
+
+static int join_recording(struct joining *j, size_t i, FILE *rows, struct aux_diag *diag)
+{
+	struct session_config config = cmd_session_config(j->o);
+	const char *id = fleet_carried_id(j->carried, i);
+	struct outbuf *out = outbuf_new(fileno(rows));
+	struct session *s = NULL;
+	int rc = out ? 0 : -AUX_E_NOMEM;
+
+	j->at = path_of(&j->plan, id);
+	if (!rc && !j->at)
+		rc = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "the plan does not name recording "
+			      "%s, which the parts have units of", id);
+	if (!rc) {
+		config.path = j->at;
+		config.n_workers = (unsigned)j->o->decoding.n_workers;
+		rc = session_open(&s, &config, diag);
+	}
+	if (!rc)
+		rc = join_open(j, i, s, out, diag);
+	if (!rc && fseeko(rows, 0, SEEK_SET))
+		rc = -AUX_E_IO;
+	session_close(s);
+	outbuf_free(out);
+	return rc;
+}
+
+/* Puts sums into *rows in place of what is carried. */
+static int join_rows(struct joining *j, FILE **rows, FILE *plain, struct aux_diag *diag)
+{
+	const char *which = NULL;
+	struct fleet_join *join = fleet_join_new(&which, diag);
+	int rc = join ? fleet_join_add(join, j->head->kind, plain, "reduce") : -AUX_E_NOMEM;
+	FILE *f, *all = NULL;
+
+	if (!join)
+		fclose(plain);
+	for (size_t i = 0; !rc && fleet_carried_id(j->carried, i); i++) {
+		f = tmpfile();
+		if (!f)
+			rc = diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
+				      "cannot make a temporary file: %s", strerror(errno));
+		else if ((rc = join_recording(j, i, f, diag)))
+			fclose(f);
+		else
+			rc = fleet_join_add(join, j->head->kind, f, j->at);
+	}
+	if (!rc)
+		rc = fleet_join_rows(join, &all);
+	fleet_join_free(join);
+	fclose(*rows);
+	*rows = all;
+	return rc;
+}
+
+/* A status. */
+static int join_carried(const struct cmd_options *o, const struct reduce_options *r,
+			const struct fleet_head *head, FILE **rows)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct joining j = { .o = o, .head = head };
+	const struct fleet_kind *kind;
+	FILE *plain = NULL;
+	int rc, status = CMD_OK;
+
+	if (!head->kind->carry || r->part)
+		return CMD_OK;
+	rc = fleet_carried_take(&j.carried, *rows, &plain, head, &diag);
+	if (!rc && !fleet_carried_id(j.carried, 0)) {
+		fclose(*rows);
+		*rows = plain;
+		fleet_carried_free(j.carried);
+		return CMD_OK;
+	}
+	if (!rc && !r->units)
+		status = cmd_usage("calls cross the borders of units: --units PLAN says where the "
+				   "recordings are, which are asked for their code");
+	if (!rc && !status)
+		status = fleet_plan_read(&j.plan, &kind, r->units);
+	if (!rc && !status) {
+		rc = join_rows(&j, rows, plain, &diag);
+		plain = NULL;
+	}
+	if (rc)
+		status = cmd_failed(j.at, rc, &diag);
+	if (plain)
+		fclose(plain);
+	fleet_plan_fini(&j.plan);
+	fleet_carried_free(j.carried);
+	return status ? status : j.left_out ? CMD_GAPS : CMD_OK;
+}
+
 int fleet_reduce_to(const struct cmd_options *o, const struct reduce_options *r)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
@@ -147,6 +298,12 @@ int fleet_reduce_to(const struct cmd_options *o, const struct reduce_options *r)
 		missing = compare_plan(&head, r->units);
 	if (missing == CMD_FAILED || missing == CMD_USAGE)
 		status = missing;
+	if (!status)
+		status = join_carried(o, r, &head, &rows);
+	if (status == CMD_GAPS) {
+		missing = CMD_GAPS;
+		status = CMD_OK;
+	}
 	if (!status)
 		status = cmd_out_open(&out, o);
 	if (out.buf && (r->part || !head.kind->print)) {

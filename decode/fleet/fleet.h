@@ -26,14 +26,21 @@
  * other control characters, \0OOO (as printf %b has them) stand for what would break a
  * line.
  *
- * Kinds that need a stack have units of whole recordings. What units of chunks would take:
- * flowpart.c of callstack/ makes, without a stack, the items of a piece of the flow
- * (stretches with their sums, and what is between them), which the session's thread joins.
- * A part could carry the items, as rows by unit and number that reduce leaves apart, so in
- * any order and grouping, with functions as file and offset. But joining asks for code (is
- * this a jump back, whose frame is it), and items of a thread that changed its CPU are in
- * the order of times: it is for a process that has the recording open, with its index but
- * not its trace. So that is a step of its own, once for each recording, before reduce.
+ * Calls cross the borders of chunks. So a chunk's part of a kind that needs a stack has no
+ * sums, but what its flow means as far as that is known without the stack it begins with
+ * (callstack/flowpart.c): stretches with their sums, and the events between them. Such rows
+ * are carried: reduce leaves them apart, in any order and grouping, until it makes a result.
+ * Then it opens the recording, with its index but not its trace, puts the stretches of all
+ * streams into the order of time, and gives them to the sink that one process has (carry.c).
+ * Their first field begins with byte 1, as no name does:
+ *
+ *	1 ID STREAM CHUNK PIECE SEAM DATA
+ *
+ * with blanks between: the recording, the unit by its stream and first chunk, the number of
+ * the piece in it, whether its trace goes on from that of the unit before without a break, and
+ * the piece (flowsave.c), compressed (squeeze.h) and in base64, or "-" where it would be much
+ * larger than its trace. Where there is such a one, or where a piece does not fit what comes
+ * before it, which is asked of each, the recording is decoded instead.
  */
 #ifndef DECODE_FLEET_FLEET_H
 #define DECODE_FLEET_FLEET_H
@@ -67,6 +74,9 @@ struct fleet_kind {
 	struct fleet_value values[FLEET_VALUES];
 	unsigned n_values;
 	bool whole;	/* of whole recordings alone: calls cross the borders of chunks */
+	const struct sink_ops *carry;	/* else, where they do: of chunks, whose rows
+					 * fleet_carried_join makes those of the kind from; NULL:
+					 * the rows of chunks are those of the kind */
 	bool compared;	/* by cohort.c: its keys are no recordings' own */
 	double ns_per_byte;	/* what a byte of trace costs, roughly: to balance units */
 	const struct sink_ops *sink;	/* its config is struct fleet_sink_config */
@@ -149,6 +159,9 @@ int fleet_head_add_gaps(struct fleet_head *h, const char *cause, uint64_t n);
 /* Sorts, and takes what is equal together where that is allowed: gaps. Two units that
  * have something in common are -AUX_E_INVAL with a diag that names them. */
 int fleet_head_settle(struct fleet_head *h, struct aux_diag *diag);
+/* The unit of chunks, of a head that is settled, that begins with a chunk; NULL: none does. */
+const struct fleet_unit *fleet_head_find(const struct fleet_head *h, const char *id,
+					 uint32_t stream, uint64_t chunk);
 void fleet_head_write(const struct fleet_head *h, struct outbuf *out);
 /*
  * Reads the head and leaves f at the first row. h is zeroed, or has what other parts
@@ -205,12 +218,38 @@ bool fleet_row_join(struct fleet_row *a, const struct fleet_row *b,
 struct fleet_sink_config {
 	const struct fleet_kind *kind;
 	const char *id;		/* of the recording: a key of count and gaps */
+	const struct fleet_unit *unit;	/* of carry */
 };
 
 extern const struct sink_ops fleet_sink_count, fleet_sink_gaps, fleet_sink_hot,
 	fleet_sink_flame, fleet_sink_latency, fleet_sink_calls, fleet_sink_values;
+/* carry.c: of a unit of chunks of hot, flame and calls */
+extern const struct sink_ops fleet_sink_carry;
 /* branches.c, coverage.c: with what prints them */
 extern const struct sink_ops fleet_sink_branches, fleet_sink_profile, fleet_sink_coverage;
+
+/* ---- carry.c: what crosses the borders of units ---- */
+
+#define FLEET_CARRIED "\\0001"	/* how the line of a row that is carried begins */
+
+struct fleet_carried;
+
+/* Takes the rows that are carried out of rows, those of parts with this head, and copies the
+ * others to *plain, at its begin. Both files are the caller's to close, rows after the free;
+ * head outlives *c. -AUX_E_FORMAT: a row is none, of no unit, or one before it is missing. */
+int fleet_carried_take(struct fleet_carried **c, FILE *rows, FILE **plain,
+		       const struct fleet_head *head, struct aux_diag *diag);
+void fleet_carried_free(struct fleet_carried *c);	/* accepts NULL */
+/* The recordings they are of, by number; NULL past the last. */
+const char *fleet_carried_id(const struct fleet_carried *c, size_t i);
+/* Whether there are all units of the recording that s has open; -AUX_E_INVAL with diag: one is
+ * missing. */
+int fleet_carried_check(const struct fleet_carried *c, size_t i, const struct session *s,
+			struct aux_diag *diag);
+/* The rows of a kind, from what is carried of the recording that s has open, whole.
+ * *decoded: its trace had to be decoded, all of it. -AUX_E_FORMAT: a row of its is none. */
+int fleet_carried_join(struct fleet_carried *c, size_t i, struct session *s,
+		       const struct sink_env *env, bool *decoded, struct aux_diag *diag);
 
 /* ---- print.c: results ---- */
 

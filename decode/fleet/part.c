@@ -74,6 +74,27 @@ int fleet_head_settle(struct fleet_head *h, struct aux_diag *diag)
 	return 0;
 }
 
+const struct fleet_unit *fleet_head_find(const struct fleet_head *h, const char *id,
+					 uint32_t stream, uint64_t chunk)
+{
+	struct fleet_unit key = { .stream = stream, .chunk_from = chunk };
+	size_t from = 0, to = h->n_units;
+
+	memcpy(key.id, id, FLEET_ID + 1);
+	while (from < to) {
+		size_t at = from + (to - from) / 2;
+
+		if (fleet_unit_compare(&h->units[at].unit, &key) < 0)
+			from = at + 1;
+		else
+			to = at;
+	}
+	if (from == h->n_units)
+		return NULL;
+	key.chunk_to = h->units[from].unit.chunk_to;
+	return fleet_unit_compare(&h->units[from].unit, &key) ? NULL : &h->units[from].unit;
+}
+
 void fleet_head_write(const struct fleet_head *h, struct outbuf *out)
 {
 	const struct fleet_kind *kind = h->kind;

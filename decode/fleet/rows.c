@@ -238,6 +238,10 @@ void fleet_field(struct outbuf *key, const char *text)
 {
 	if (key->p != key->buf)
 		outbuf_put(key, "\t", 1);
+	if (*text == '\1') {	/* of rows that are carried */
+		outbuf_put(key, "?", 1);
+		text++;
+	}
 	fleet_put_escaped(key, text);
 }
 

@@ -389,7 +389,8 @@ static int add_func(struct fleet_sink *k, const char *name, const char *dso,
 	return add(k, values);
 }
 
-/* What is no function: time off the CPU, not traced, lost. */
+/* What is no function: time off the CPU, not traced, lost. It is not called: in how many
+ * pieces that time was charged depends on how the flow was cut. */
 static int add_others(struct fleet_sink *k)
 {
 	const struct calltree *t = &k->tree.tree;
@@ -407,8 +408,11 @@ static int add_others(struct fleet_sink *k)
 		f->calls += node->calls;
 	}
 	for (uint32_t i = 0; i < CALLTREE_N_OTHERS && !err; i++) {
+		bool charged = sums[i].calls;
+
 		sums[i].total = sums[i].own;
-		if (sums[i].calls)
+		sums[i].calls = 0;
+		if (charged)
 			err = add_func(k, calltree_other(CALLTREE_GAP - i), NULL, &sums[i]);
 	}
 	return err;

@@ -333,9 +333,9 @@ bool parallel_takes_partials(const struct session_pass *pass);
 /* Bytes after which a chunk may end. Of a pass by stint the result depends on it, so it
  * must not depend on n_threads. */
 uint64_t parallel_chunk_min(const struct session_pass *pass, unsigned n_threads);
-/* Of n_threads (two or more) one is the caller's: it keeps a sink without
- * partial results busy; one with them leaves it little to do, and there are
- * n_threads workers. close accepts what open left half done. */
+/* Of n_threads (two or more, or one of a sink that takes partial results) one is the
+ * caller's: it keeps a sink without partial results busy; one with them leaves it little to
+ * do, and there are n_threads workers. close accepts what open left half done. */
 int parallel_open(struct session_pass *pass, unsigned n_threads);
 void parallel_close(struct session_pass *pass);
 /* As cursor_refill, from the batches of the stream's tasks. */

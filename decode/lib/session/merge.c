@@ -599,7 +599,7 @@ static int open_decoders(struct session_pass *pass, struct aux_diag *diag)
 
 	if (rc < 0)
 		return rc;
-	if (n_workers > 1) {
+	if (n_workers > 1 || pass->needs & SINK_OF_UNITS) {
 		rc = parallel_open(pass, n_workers);
 		return say_error(pass->s, rc, diag);
 	}
@@ -632,6 +632,18 @@ static bool knows_moves(const struct session_pass *pass)
 	for (size_t i = 0; i < pass->n; i++)
 		cpus |= pass->s->streams[pass->cursors[i].index].cpu >= 0;
 	return !cpus || timeline_knows_off_cpu(pass->s->timeline);
+}
+
+bool session_knows_stints(const struct session *s)
+{
+	struct timeline_guest guest;
+	bool cpus = false;
+
+	for (size_t i = 0; i < s->n_streams; i++)
+		cpus |= s->streams[i].cpu >= 0;
+	return s->timed && s->chunks.trace_type == AUX_TRACE_INTEL_PT &&
+	       !timeline_guest(s->timeline, 0, &guest) &&
+	       (s->n_streams == 1 || !cpus || timeline_knows_off_cpu(s->timeline));
 }
 
 static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
@@ -667,7 +679,8 @@ static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 			pass->decoder != decoders_reference(
 						 s->chunks.trace_type, NULL);
 	pass->ticks = pass->needs & SINK_TAKES_TIMES && !pass->filtered;
-	pass->by_stint = pass->n > 1 && pass->needs & SINK_THREAD_ORDER &&
+	pass->by_stint = (pass->n > 1 || (pass->needs & SINK_OF_UNITS && s->n_streams > 1)) &&
+			 pass->needs & SINK_THREAD_ORDER &&
 			 parallel_takes_partials(pass) && knows_moves(pass);
 	pass->stats->decoder = pass->decoder->name;
 	pass->stats->reference =

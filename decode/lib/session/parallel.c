@@ -1352,7 +1352,7 @@ int parallel_open(struct session_pass *pass, unsigned n_threads)
 	par->pass = pass;
 	par->partials = parallel_takes_partials(pass);
 	par->quiet = pass->untimed;
-	par->ordered = pass->n > 1 && !(par->partials &&
+	par->ordered = (pass->n > 1 || pass->by_stint) && !(par->partials &&
 					pass->needs & SINK_ANY_STREAM_ORDER);
 	par->max_live = AHEAD * n_threads + pass->n;
 	par->ahead = AHEAD * n_threads;

@@ -452,6 +452,13 @@ static bool host_part(void *priv, size_t i, struct sink_part *part)
 	return true;
 }
 
+static const struct space *host_space(void *priv, uint32_t pid, uint64_t time)
+{
+	struct session *s = priv;
+
+	return codeview_space(s->codeview, s->timeline, pid, time);
+}
+
 static uint64_t host_identity(void *priv)
 {
 	return session_identity(priv);
@@ -520,6 +527,7 @@ struct sink_host session_host(struct session *s)
 				   host_off_cpu : NULL,
 		.part = host_part,
 		.counts_cycles = host_counts_cycles,
+		.space = host_space,
 		.identity = host_identity,
 		.line = host_line,
 		.inlines = host_inlines,

@@ -118,6 +118,9 @@ uint64_t session_identity(const struct session *s);
 const struct chunks *session_chunks(const struct session *s);
 /* Does the trace have times of the clock that the records share? */
 bool session_is_timed(const struct session *s);
+/* Whether partial results of SINK_OF_UNITS, made of each stream apart, can be put into the
+ * order of a pass of all streams: each has times, and it is known when a thread moves. */
+bool session_knows_stints(const struct session *s);
 /* How far apart, in ns, the times of the trace may be while code runs: what took
  * less is not told from what took none. 0: that varies, or it is not known. */
 uint64_t session_resolution(const struct session *s);

@@ -57,6 +57,8 @@ struct flow_ctx {
 			       * thread ran in one chunk whole, where that begins
 			       * (merge.c), as events or as a partial result */
 #define SINK_KEEPS_PATHS 512 /* partial results keep PATHs until they are joined */
+#define SINK_OF_UNITS 1024 /* with THREAD_ORDER: partial results are for a pass of all streams,
+			    * so stints are found in one stream, too, as there */
 #define SINK_FILTERS_TIME 64 /* applies --time itself: it gets all of the flow */
 
 /*
@@ -115,6 +117,9 @@ struct sink_host {
 		     struct elfimage **im, uint64_t *offset);
 	/* As session_counts_cycles; NULL: it does not. */
 	bool (*counts_cycles)(void *priv);
+	/* As codeview_space. Of equal pid and time it is the same in all processes that
+	 * have the recording open; NULL: there are none. */
+	const struct space *(*space)(void *priv, uint32_t pid, uint64_t time);
 	/* As session_identity; NULL: there is no recording. */
 	uint64_t (*identity)(void *priv);
 	/* --symbol, and how names are shown: callstack/names.h. NULL: all
