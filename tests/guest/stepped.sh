@@ -29,6 +29,7 @@ stepped 'nothing lost' aarch64/restarts
 that "calls that signals broke end as alone" "$out" grep -q 'all right' "$out"
 stepped 'nothing lost' jit
 stepped 'nothing lost' forkexec
+stepped 'nothing lost' threads 3 5
 stepped 'killed by signal 11' crash segv
 stepped 'killed by signal 9' crash kill
 echo "done"
