@@ -186,8 +186,8 @@ static bool is_tick(const struct stream_cursor *cur, const struct aux_flow *ev,
 	       ev->time.tsc < cur->horizon_tsc && t < limit->time;
 }
 
-/* Delivers in one call what such a sink may get in one, if there are TIMEs in
- * it; else pos stays. */
+/* Goes on to the next GAP or TIME that changes more than the time. Where there are TIMEs
+ * before it, all up to there is delivered in one call. */
 static int deliver_ticks(struct session_pass *pass, struct stream_cursor *cur,
 			 size_t *start, const struct merge_key *limit)
 {
@@ -209,14 +209,14 @@ static int deliver_ticks(struct session_pass *pass, struct stream_cursor *cur,
 			break;
 		}
 	}
+	cur->m.pos = (size_t)(ev - cur->m.buf);
+	pass->stats->n_insns += n_insns;
 	if (!last)
 		return 0;
-	cur->m.pos = (size_t)(ev - cur->m.buf);
 	rc = deliver(pass, cur, start);
 	cur->m.pos = (size_t)(last - cur->m.buf);
 	cursor_consume(cur);
 	cur->m.pos = *start;
-	pass->stats->n_insns += n_insns;
 	return rc;
 }
 
