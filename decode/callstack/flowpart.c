@@ -122,7 +122,7 @@ static struct maker *new_maker(const struct flowtree *t)
 	m->calls->base = 1;
 	m->calls->stretch.left = on_left;
 	m->calls->stretch.jumped = on_jumped;
-	m->epochs = m->calls->code.epoch >> 32;
+	m->epochs = m->calls->code.epoch >> CODE_EPOCH_BITS;
 	return m;
 }
 
@@ -131,7 +131,7 @@ static uint64_t owner_of(const struct aux_flow *ev, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (ev[i].kind == AUX_FLOW_PATH && ev[i].path.path->kept)
-			return ev[i].path.path->user[0] >> 32;
+			return ev[i].path.path->user[0] >> CODE_EPOCH_BITS;
 	return 0;
 }
 
@@ -862,7 +862,7 @@ int flowpart_join(struct flowtree *t, void *part, uint32_t stint)
 	struct flow_part *p = part;
 	int rc = 0;
 
-	t->calls->flags |= CALLS_NO_SEGMENTS;
+	t->calls->code.beside = true;
 	for (; p->n_joined < p->n_items && !rc; p->n_joined++) {
 		const struct item *item = &p->items[p->n_joined];
 

@@ -147,8 +147,6 @@ struct seg {
 
 #define CALLS_RAW_NAMES	4	/* names are those of the file: for workers, where nothing
 				 * may be asked of sink_host.names */
-#define CALLS_NO_SEGMENTS 8	/* steps and paths are a worker's, user words and all */
-
 #define EDGE_SLOTS 16384 /* a power of two */
 
 /* Caches of what code alone says. */
@@ -158,6 +156,7 @@ struct code {
 	struct walk *walk;
 	struct move *edges;	/* EDGE_SLOTS, a cache without chains */
 	uint64_t epoch;		/* of this struct alone; see calls_code_known */
+	bool beside;		/* steps and paths are a worker's, which has two user words */
 	char *arena;		/* all segments of this epoch */
 	size_t used;
 	struct seg_move *moves;	/* of the segment being made */
@@ -181,12 +180,28 @@ const struct move *calls_code_move(struct code *c, const struct space *space,
 /* Remembers that a segment's end led there, by m. */
 void calls_code_learn(struct seg *s, uint64_t space, const struct move *m,
 		      uint64_t to);
-/* The segment of a step or of a path that is kept, from its user words; NULL:
- * not made in this epoch. */
-static inline struct seg *calls_code_known(const struct code *c,
-					   const uint64_t *user)
+/*
+ * The user words of steps, and of paths that are kept: [0] is the epoch in which the segment
+ * at [1] was made. Beside a worker's, [2] has both: above the place in the arena, in units of
+ * SEG_ALIGN, the epoch.
+ */
+#define SEG_ALIGN 16
+#define SEG_PLACE_BITS 22
+#define CODE_EPOCH_BITS 16	/* of the epochs of one struct code, below its own number */
+
+static inline struct seg *calls_code_place(const struct code *c, const uint64_t *user)
 {
-	return user[0] == c->epoch ? (struct seg *)(uintptr_t)user[1] : NULL;
+	if (!c->beside)
+		return (struct seg *)(uintptr_t)user[1];
+	return (struct seg *)(c->arena + (user[2] & ((1u << SEG_PLACE_BITS) - 1)) * SEG_ALIGN);
+}
+
+/* The segment of a step or of a path that is kept; NULL: not made in this epoch. */
+static inline struct seg *calls_code_known(const struct code *c, const uint64_t *user)
+{
+	uint64_t epoch = c->beside ? user[2] >> SEG_PLACE_BITS : user[0];
+
+	return epoch == c->epoch ? calls_code_place(c, user) : NULL;
 }
 
 /* The same, made if needed; NULL: out of memory. A full arena starts a new

@@ -4,11 +4,9 @@
  * the code alone says, found once and kept.
  *
  * Single steps are cached by both addresses in a table without chains. Whatever
- * lies inside a step or path of the decoder is a segment, which hangs on it: of
- * the two user words of a step or path, [0] is the epoch in which the segment
- * was made, [1] its address. Segments live in one arena; when it is full, a new
- * epoch drops all of them at once, which is cheaper than to find out which are
- * still in use.
+ * lies inside a step or path of the decoder is a segment, which hangs on it by its
+ * user words (impl.h). Segments live in one arena; when it is full, a new epoch drops
+ * all of them at once, which is cheaper than to find out which are still in use.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -20,18 +18,23 @@
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 #define ARENA_SIZE ((size_t)1 << 20) /* ASan's shadow of more is most of a run */
 #else
-#define ARENA_SIZE ((size_t)64 << 20)
+#define ARENA_SIZE ((size_t)64 << 20)	/* at most what SEG_PLACE_BITS tell apart */
 #endif
+
+/* Steps and paths may come to another struct code: each has epochs of its own. */
+static uint64_t new_epochs(void)
+{
+	static _Atomic uint64_t n_codes;
+
+	return (atomic_fetch_add(&n_codes, 1) + 1) << CODE_EPOCH_BITS;
+}
 
 int calls_code_init(struct code *c, const struct sink_host *host,
 		    struct funcs *funcs)
 {
-	static _Atomic uint64_t n_codes;
 	struct walk_config wc = { .host = host };
 
-	/* steps and paths may come to another struct code: each has epochs of its own */
-	*c = (struct code){ .host = host, .funcs = funcs,
-			    .epoch = (atomic_fetch_add(&n_codes, 1) << 32) + 1 };
+	*c = (struct code){ .host = host, .funcs = funcs, .epoch = new_epochs() };
 	c->edges = calloc(EDGE_SLOTS, sizeof(*c->edges));
 	c->arena = malloc(ARENA_SIZE);
 	if (!c->edges || !c->arena)
@@ -262,20 +265,26 @@ static struct seg *store(struct code *c, const struct seg *made, uint64_t *user)
 	size_t size = sizeof(*made) + made->n_moves * sizeof(made->moves[0]);
 	struct seg *s;
 
-	size = (size + 15) & ~(size_t)15;
+	size = (size + SEG_ALIGN - 1) & ~(size_t)(SEG_ALIGN - 1);
 	if (size > ARENA_SIZE)
 		return NULL;
 	if (ARENA_SIZE - c->used < size) {
 		c->used = 0;
 		c->epoch++;
+		if (!(c->epoch & ((1u << CODE_EPOCH_BITS) - 1)))
+			c->epoch = new_epochs();
 	}
 	s = (struct seg *)(c->arena + c->used);
+	if (c->beside) {
+		user[2] = c->epoch << SEG_PLACE_BITS | c->used / SEG_ALIGN;
+	} else {
+		user[0] = c->epoch;
+		user[1] = (uint64_t)(uintptr_t)s;
+	}
 	c->used += size;
 	*s = *made;
 	for (uint32_t i = 0; i < made->n_moves; i++)
 		s->moves[i] = c->moves[i];
-	user[0] = c->epoch;
-	user[1] = (uint64_t)(uintptr_t)s;
 	return s;
 }
 

@@ -669,8 +669,7 @@ static size_t run_known(struct calls *c, struct thread *t,
 		if (i + 4 < n && ev[i + 4].kind == AUX_FLOW_PATH)
 			__builtin_prefetch(ev[i + 4].path.path->user);
 		if (i + 2 < n && ev[i + 2].kind == AUX_FLOW_PATH)
-			__builtin_prefetch((const void *)(uintptr_t)
-					   ev[i + 2].path.path->user[1]);
+			__builtin_prefetch(calls_code_place(&c->code, ev[i + 2].path.path->user));
 		if (ev[i].kind == AUX_FLOW_TIME) {
 			advance_time(c, t, &ev[i]);
 			continue;
@@ -723,7 +722,7 @@ static int run_path(struct calls *c, struct thread *t,
 	struct aux_path *path = ev->path.path;
 	int rc;
 
-	if (c->flags & (CALLS_NEEDS_RUNS | CALLS_NO_SEGMENTS))
+	if (c->flags & CALLS_NEEDS_RUNS)
 		return run_ranges(c, t, ev);
 	if (path->kept) {
 		rc = meet(c, t, path->steps[0]);
@@ -750,7 +749,7 @@ static size_t calls_run(struct calls *c, struct thread *t,
 
 	*rc = 0;
 	while (i < n && !*rc) {
-		if (!(c->flags & (CALLS_NEEDS_RUNS | CALLS_NO_SEGMENTS)))
+		if (!(c->flags & CALLS_NEEDS_RUNS))
 			i += run_known(c, t, ev + i, n - i, rc);
 		if (i == n || *rc)
 			break;
