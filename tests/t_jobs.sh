@@ -136,6 +136,14 @@ record "a program" soft_pt/tsc,mtc,psb_period=0/u "$programs/threads" &&
 		same "little memory" count --max-memory 100000 --chunk-size 4096 "$data"
 	}
 
+# One that asks the kernel for each byte: what runs in between is too short for trees that
+# workers make, and is left to one thread, now and then.
+record "system calls" soft_pt/tsc,mtc/u "dd if=/dev/zero of=/dev/null bs=1 count=20000" &&
+	for command in "hot -n 10000 --by time" "flame --by time" flame; do
+		same "system calls" $command "$data"
+		same "system calls" $command --chunk-size 50000 "$data"
+	done
+
 # Wrong times have a thread run on two CPUs at once: trees of all workers are those of
 # one nonetheless. Most of the damage is in the trace, some of it in the records.
 record "threads" soft_pt/tsc,mtc,psb_period=0/u "$programs/threads" &&

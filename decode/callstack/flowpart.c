@@ -15,6 +15,10 @@
  * is not what a stretch needs (it waits to be seen which of several stacks runs; trace is
  * off; a stub runs), it takes them, and nothing is guessed.
  *
+ * Code that returns in ways of its own (a virtual machine's), or that calls the kernel all
+ * the time, makes stretches of a few events, which cost more than they save: events are left
+ * as they are for a while then. What is joined is the same.
+ *
  * Most of what a worker learns is of code, and hangs on the steps and paths of its
  * decoder: a maker has it, and a part looks for the maker to which its first path belongs.
  * A maker is used by one worker at a time.
@@ -31,6 +35,13 @@
 #define MAX_NODES (1u << 20)
 #define BATCH 256		/* events that are given, or taken, at a time */
 
+/* So many stretches are tried; where they have fewer events on average than this, the next
+ * events are left alone: of each time that they were as short, twice as many. */
+#define TRIES 256
+#define SHORT 32
+#define FIRST_REST (1u << 14)
+#define LONGEST_REST (1u << 20)
+
 /* What learns of code. */
 struct maker {
 	struct maker *next;
@@ -44,6 +55,9 @@ struct maker {
 	uint32_t stint;
 	bool ready;		/* something ran, and nothing else came since */
 	bool goes_on;		/* the thread and the stint are those of the last item */
+	uint32_t n_tries;	/* stretches that were begun, and the events in them */
+	uint64_t n_tried;
+	uint64_t rest, next_rest; /* events to leave alone, and so many after that */
 	uint64_t jumped[64];	/* addresses of the stretch, a cache without chains */
 	bool runs;		/* a stretch is being made: */
 	struct item item;
@@ -123,6 +137,7 @@ static struct maker *new_maker(const struct flowtree *t)
 	m->calls->stretch.left = on_left;
 	m->calls->stretch.jumped = on_jumped;
 	m->epochs = m->calls->code.epoch >> CODE_EPOCH_BITS;
+	m->next_rest = FIRST_REST;
 	return m;
 }
 
@@ -272,12 +287,28 @@ static int push_base(struct maker *m, uint32_t root)
 							.user = (void *)(uintptr_t)root });
 }
 
+/* Another stretch begins: whether those before were long enough. */
+static void count_try(struct maker *m)
+{
+	if (m->n_tries++ < TRIES)
+		return;
+	if (m->n_tried >= TRIES * SHORT || m->part->tree->keeps_short) {
+		m->next_rest = FIRST_REST;
+	} else {
+		m->rest = m->next_rest;
+		m->next_rest = m->rest < LONGEST_REST ? 2 * m->rest : m->rest;
+	}
+	m->n_tries = 0;
+	m->n_tried = 0;
+}
+
 static int begin_stretch(struct flow_part *p, uint32_t stint)
 {
 	struct maker *m = p->maker;
 	struct thread *t = m->thread;
 	uint32_t root = calltree_add_root(&p->sums);
 
+	count_try(m);
 	m->ready = false;
 	if (!root)
 		return -AUX_E_NOMEM;
@@ -497,6 +528,7 @@ static int run_events(struct flow_part *p, uint32_t stint, const struct aux_flow
 	size_t done = calls_run_stretch(m->calls, m->thread, *ev, most, &rc, &stop);
 	int err = done ? pack_events(&p->pack, *ev, done) : 0;
 
+	m->n_tried += done;
 	*ev += done;
 	*n -= done;
 	if (rc < 0 || err)
@@ -517,6 +549,17 @@ static int run_events(struct flow_part *p, uint32_t stint, const struct aux_flow
 		m->ready = false;
 	}
 	return err;
+}
+
+/* Events that are left alone. */
+static int rest(struct flow_part *p, uint32_t stint, const struct flow_ctx *ctx,
+		const struct aux_flow *ev, size_t n)
+{
+	struct maker *m = p->maker;
+
+	m->rest -= n < m->rest ? n : m->rest;
+	m->ready = false;
+	return keep_events(p, stint, ctx, ev, n);
 }
 
 static bool is_same(const struct flow_ctx *a, const struct flow_ctx *b)
@@ -541,6 +584,8 @@ int flowpart_flow(void *part, uint32_t stint, const struct flow_ctx *ctx,
 		return rc;
 	m->stint = stint;
 	m->ctx = *ctx;
+	if (m->rest && !m->runs)
+		return rest(p, stint, ctx, ev, n);
 	m->thread = calls_find_thread(m->calls, ctx);
 	if (!m->thread)
 		return -AUX_E_NOMEM;

@@ -25,6 +25,7 @@ struct flowtree {
 	struct flowtree_thread *threads;
 	unsigned flags;		/* of flowtree_init */
 	bool ticks;		/* cycles are wanted: see calltree_tick */
+	bool keeps_short;	/* parts are to be saved, of which their events are the most */
 	uint32_t n_gapped;	/* threads that a gap has not ended for */
 	uint64_t n_guessed;	/* frames */
 	/* After each event of a thread, when its counts are added: node is the
@@ -33,7 +34,7 @@ struct flowtree {
 	void *priv;
 };
 
-/* t is zeroed but for ticks, seen, priv. flags: CALLS_* */
+/* t is zeroed but for ticks, keeps_short, seen, priv. flags: CALLS_* */
 int flowtree_init(struct flowtree *t, const struct sink_host *host,
 		  enum calltree_per per, unsigned flags);
 void flowtree_fini(struct flowtree *t);

@@ -64,6 +64,7 @@ static int open_carry(void **sink, const struct sink_env *env, const void *confi
 	k->config = *(const struct fleet_sink_config *)config;
 	k->bytes = outbuf_new(-1);
 	k->tree.ticks = true;
+	k->tree.keeps_short = true;
 	return k->bytes ? flowtree_init(&k->tree, env->host, CALLTREE_PER_ALL, 0) : -AUX_E_NOMEM;
 }
 
