@@ -16,8 +16,8 @@
  * off; a stub runs), it takes them, and nothing is guessed.
  *
  * Code that returns in ways of its own (a virtual machine's), or that calls the kernel all
- * the time, makes stretches of a few events, which cost more than they save: events are left
- * as they are for a while then. What is joined is the same.
+ * the time, makes stretches of a few events, which cost more than they save. Events are left
+ * as they are for a while then; the result is the same.
  *
  * Most of what a worker learns is of code, and hangs on the steps and paths of its
  * decoder: a maker has it, and a part looks for the maker to which its first path belongs.
@@ -35,12 +35,13 @@
 #define MAX_NODES (1u << 20)
 #define BATCH 256		/* events that are given, or taken, at a time */
 
-/* So many stretches are tried; where they have fewer events on average than this, the next
- * events are left alone: of each time that they were as short, twice as many. */
-#define TRIES 256
-#define SHORT 32
-#define FIRST_REST (1u << 14)
-#define LONGEST_REST (1u << 20)
+/* Stretches are looked at in groups. After a group with few events the next events are left
+ * to the session's thread, twice as many after each such group in a row. More than the most
+ * leaves too much to that one thread where short and long stretches take turns (node). */
+#define GROUP 256		/* stretches */
+#define FEW_EVENTS 16		/* of each stretch, on average */
+#define FIRST_LEFT (1u << 12)	/* events */
+#define MOST_LEFT (1u << 16)
 
 /* What learns of code. */
 struct maker {
@@ -55,9 +56,10 @@ struct maker {
 	uint32_t stint;
 	bool ready;		/* something ran, and nothing else came since */
 	bool goes_on;		/* the thread and the stint are those of the last item */
-	uint32_t n_tries;	/* stretches that were begun, and the events in them */
-	uint64_t n_tried;
-	uint64_t rest, next_rest; /* events to leave alone, and so many after that */
+	uint32_t n_in_group;	/* stretches that were begun */
+	uint64_t n_group_events; /* in those */
+	uint64_t to_leave;	/* events */
+	uint64_t next_leave;	/* after the next group with few */
 	uint64_t jumped[64];	/* addresses of the stretch, a cache without chains */
 	bool runs;		/* a stretch is being made: */
 	struct item item;
@@ -137,7 +139,7 @@ static struct maker *new_maker(const struct flowtree *t)
 	m->calls->stretch.left = on_left;
 	m->calls->stretch.jumped = on_jumped;
 	m->epochs = m->calls->code.epoch >> CODE_EPOCH_BITS;
-	m->next_rest = FIRST_REST;
+	m->next_leave = FIRST_LEFT;
 	return m;
 }
 
@@ -287,19 +289,19 @@ static int push_base(struct maker *m, uint32_t root)
 							.user = (void *)(uintptr_t)root });
 }
 
-/* Another stretch begins: whether those before were long enough. */
-static void count_try(struct maker *m)
+/* A stretch begins. The first after a group decides what that means for the next events. */
+static void count_stretch(struct maker *m)
 {
-	if (m->n_tries++ < TRIES)
+	if (m->n_in_group++ < GROUP)
 		return;
-	if (m->n_tried >= TRIES * SHORT || m->part->tree->keeps_short) {
-		m->next_rest = FIRST_REST;
+	if (m->n_group_events >= GROUP * FEW_EVENTS || m->part->tree->keeps_short) {
+		m->next_leave = FIRST_LEFT;
 	} else {
-		m->rest = m->next_rest;
-		m->next_rest = m->rest < LONGEST_REST ? 2 * m->rest : m->rest;
+		m->to_leave = m->next_leave;
+		m->next_leave = m->to_leave < MOST_LEFT ? 2 * m->to_leave : m->to_leave;
 	}
-	m->n_tries = 0;
-	m->n_tried = 0;
+	m->n_in_group = 0;
+	m->n_group_events = 0;
 }
 
 static int begin_stretch(struct flow_part *p, uint32_t stint)
@@ -308,7 +310,7 @@ static int begin_stretch(struct flow_part *p, uint32_t stint)
 	struct thread *t = m->thread;
 	uint32_t root = calltree_add_root(&p->sums);
 
-	count_try(m);
+	count_stretch(m);
 	m->ready = false;
 	if (!root)
 		return -AUX_E_NOMEM;
@@ -528,7 +530,7 @@ static int run_events(struct flow_part *p, uint32_t stint, const struct aux_flow
 	size_t done = calls_run_stretch(m->calls, m->thread, *ev, most, &rc, &stop);
 	int err = done ? pack_events(&p->pack, *ev, done) : 0;
 
-	m->n_tried += done;
+	m->n_group_events += done;
 	*ev += done;
 	*n -= done;
 	if (rc < 0 || err)
@@ -551,13 +553,13 @@ static int run_events(struct flow_part *p, uint32_t stint, const struct aux_flow
 	return err;
 }
 
-/* Events that are left alone. */
-static int rest(struct flow_part *p, uint32_t stint, const struct flow_ctx *ctx,
-		const struct aux_flow *ev, size_t n)
+/* Events of which no stretch is made. */
+static int leave_events(struct flow_part *p, uint32_t stint, const struct flow_ctx *ctx,
+			const struct aux_flow *ev, size_t n)
 {
 	struct maker *m = p->maker;
 
-	m->rest -= n < m->rest ? n : m->rest;
+	m->to_leave -= n < m->to_leave ? n : m->to_leave;
 	m->ready = false;
 	return keep_events(p, stint, ctx, ev, n);
 }
@@ -584,8 +586,8 @@ int flowpart_flow(void *part, uint32_t stint, const struct flow_ctx *ctx,
 		return rc;
 	m->stint = stint;
 	m->ctx = *ctx;
-	if (m->rest && !m->runs)
-		return rest(p, stint, ctx, ev, n);
+	if (m->to_leave && !m->runs)
+		return leave_events(p, stint, ctx, ev, n);
 	m->thread = calls_find_thread(m->calls, ctx);
 	if (!m->thread)
 		return -AUX_E_NOMEM;
@@ -907,7 +909,7 @@ int flowpart_join(struct flowtree *t, void *part, uint32_t stint)
 	struct flow_part *p = part;
 	int rc = 0;
 
-	t->calls->code.beside = true;
+	t->calls->code.shares_words = true;
 	for (; p->n_joined < p->n_items && !rc; p->n_joined++) {
 		const struct item *item = &p->items[p->n_joined];
 

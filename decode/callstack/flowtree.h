@@ -25,7 +25,8 @@ struct flowtree {
 	struct flowtree_thread *threads;
 	unsigned flags;		/* of flowtree_init */
 	bool ticks;		/* cycles are wanted: see calltree_tick */
-	bool keeps_short;	/* parts are to be saved, of which their events are the most */
+	bool keeps_short;	/* makes short stretches, too: for parts that are saved, where
+				 * events take more room than the trees made of them */
 	uint32_t n_gapped;	/* threads that a gap has not ended for */
 	uint64_t n_guessed;	/* frames */
 	/* After each event of a thread, when its counts are added: node is the

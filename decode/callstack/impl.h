@@ -156,7 +156,7 @@ struct code {
 	struct walk *walk;
 	struct move *edges;	/* EDGE_SLOTS, a cache without chains */
 	uint64_t epoch;		/* of this struct alone; see calls_code_known */
-	bool beside;		/* steps and paths are a worker's, which has two user words */
+	bool shares_words;	/* of the user words a worker has two, this struct the third */
 	char *arena;		/* all segments of this epoch */
 	size_t used;
 	struct seg_move *moves;	/* of the segment being made */
@@ -182,8 +182,8 @@ void calls_code_learn(struct seg *s, uint64_t space, const struct move *m,
 		      uint64_t to);
 /*
  * The user words of steps, and of paths that are kept: [0] is the epoch in which the segment
- * at [1] was made. Beside a worker's, [2] has both: above the place in the arena, in units of
- * SEG_ALIGN, the epoch.
+ * at [1] was made. Where the words are shared, [2] has both: the place in the arena, in units
+ * of SEG_ALIGN, and above it the epoch.
  */
 #define SEG_ALIGN 16
 #define SEG_PLACE_BITS 22
@@ -191,7 +191,7 @@ void calls_code_learn(struct seg *s, uint64_t space, const struct move *m,
 
 static inline struct seg *calls_code_place(const struct code *c, const uint64_t *user)
 {
-	if (!c->beside)
+	if (!c->shares_words)
 		return (struct seg *)(uintptr_t)user[1];
 	return (struct seg *)(c->arena + (user[2] & ((1u << SEG_PLACE_BITS) - 1)) * SEG_ALIGN);
 }
@@ -199,7 +199,7 @@ static inline struct seg *calls_code_place(const struct code *c, const uint64_t 
 /* The segment of a step or of a path that is kept; NULL: not made in this epoch. */
 static inline struct seg *calls_code_known(const struct code *c, const uint64_t *user)
 {
-	uint64_t epoch = c->beside ? user[2] >> SEG_PLACE_BITS : user[0];
+	uint64_t epoch = c->shares_words ? user[2] >> SEG_PLACE_BITS : user[0];
 
 	return epoch == c->epoch ? calls_code_place(c, user) : NULL;
 }

@@ -275,7 +275,7 @@ static struct seg *store(struct code *c, const struct seg *made, uint64_t *user)
 			c->epoch = new_epochs();
 	}
 	s = (struct seg *)(c->arena + c->used);
-	if (c->beside) {
+	if (c->shares_words) {
 		user[2] = c->epoch << SEG_PLACE_BITS | c->used / SEG_ALIGN;
 	} else {
 		user[0] = c->epoch;
