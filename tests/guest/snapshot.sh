@@ -46,8 +46,10 @@ for pmu in intel_pt// cs_etm/@tmc_etr0/; do
 		proven "$name" "$name: 50 snapshots by SIGUSR2, one at the end" -n 51 -m 65536 -w
 	is "$(field snapshots) $(field overlap)" "102 0" "$name: of both CPUs each, no overlap"
 	read_by_both "$name: 50 snapshots"
+	# an offset in the area does not tell how often it was filled
+	[ "$name" = intel_pt ] && continue
 	awk '/^overwritten/ { split($3, l, "="); split($5, r, "="); if (l[2] != r[2]) exit 1 }' \
-		"$log" || [ "$name" = intel_pt ]
+		"$log"
 	ok $? "$name: a counting head tells exactly what was overwritten" "$log"
 done
 # How perf fares, with as many signals at as random moments.
